@@ -1,0 +1,31 @@
+# The few commands that people and CI use. `make help` lists them.
+
+CARGO ?= cargo
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test lint crds bench-ground clean
+
+help: ## Prints this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## Builds target/release/kardinal
+	$(CARGO) build --release --locked --bin kardinal
+
+run: build ## Builds, then runs the whole control plane here; objects and the kubeconfig are kept in .kardinal
+	target/release/kardinal up
+
+test: ## Runs all tests; the first run also builds the real kube-apiserver, controller-manager and etcd
+	$(CARGO) test --workspace --locked
+
+lint: ## Checks the format and the lints
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+crds: ## Writes deploy/ and docs/reference/kinds.md anew from the types
+	$(CARGO) run --quiet --locked -p kardinal-api --example generate-crds
+
+bench-ground: build ## Compares the embedded server with kube-apiserver + etcd, and measures gates and Graphs
+	$(CARGO) bench --locked -p kardinal-e2e --bench ground
+
+clean: ## Removes what was built; .kardinal stays
+	$(CARGO) clean

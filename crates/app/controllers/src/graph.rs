@@ -1,0 +1,198 @@
+//! The Graph controller.
+
+mod act;
+mod observe;
+mod routes;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use kardinal_cluster::events::{self, EventType};
+use kardinal_cluster::{Change, Queue};
+use kardinal_planner::graph::{self as planner, Memory};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Context;
+use act::Outcomes;
+use observe::{Observation, Unseen};
+use routes::Routes;
+
+/// Namespace and name of a Graph.
+pub(crate) type GraphKey = (String, String);
+
+/// When a Graph is looked at again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// Something was written, so more may follow at once.
+    Now,
+    /// At this time, or when something changes.
+    At(Option<Timestamp>),
+    /// The Graph is gone.
+    Never,
+}
+
+struct Controller {
+    context: Arc<Context>,
+    queue: Queue<GraphKey>,
+    routes: Mutex<Routes>,
+    memories: Mutex<BTreeMap<GraphKey, Arc<tokio::sync::Mutex<Memory>>>>,
+}
+
+/// Starts the controller's tasks.
+pub(crate) fn spawn(
+    context: &Arc<Context>,
+    changes: UnboundedReceiver<Change>,
+    concurrency: usize,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) {
+    let controller = Arc::new(Controller {
+        context: context.clone(),
+        queue: Queue::new(context.clock.clone()),
+        routes: Mutex::default(),
+        memories: Mutex::default(),
+    });
+    for gvk in routes::always_watched() {
+        context.watches.ensure(&gvk);
+    }
+    tasks.spawn(until(stop.clone(), route(controller.clone(), changes)));
+    for _ in 0..concurrency.max(1) {
+        tasks.spawn(work(controller.clone(), stop.clone()));
+    }
+}
+
+async fn until(stop: CancellationToken, task: impl Future<Output = ()>) {
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = task => {}
+    }
+}
+
+/// Brings every change to the Graphs that it concerns.
+async fn route(controller: Arc<Controller>, mut changes: UnboundedReceiver<Change>) {
+    while let Some(change) = changes.recv().await {
+        if routes::concerns_definitions(&change) {
+            controller.context.watches.retry_unserved();
+        }
+        let keys = controller.routes().route(&change);
+        for key in keys {
+            controller.queue.add(key);
+        }
+    }
+}
+
+async fn work(controller: Arc<Controller>, stop: CancellationToken) {
+    loop {
+        let key = tokio::select! {
+            () = stop.cancelled() => return,
+            key = controller.queue.next() => key,
+        };
+        let memory = controller.memory(&key);
+        let next = reconcile(&controller, &key, &mut *memory.lock().await).await;
+        controller.queue.done(&key);
+        match next {
+            Next::Now => controller.queue.add(key),
+            Next::At(wake) => controller.queue.wake_at(key, wake),
+            Next::Never => controller.forget(&key),
+        }
+    }
+}
+
+/// One pass over one Graph.
+async fn reconcile(controller: &Controller, key: &GraphKey, memory: &mut Memory) -> Next {
+    let observation = match observe::observe(controller, key, memory) {
+        Ok(observation) => observation,
+        Err(Unseen::TooEarly) => return Next::At(None),
+        Err(Unseen::Absent) => return Next::Never,
+    };
+    let checked = check(&observation, memory);
+    let plan = planner::plan(&checked, &observation.snapshot(), memory);
+    let outcomes = act::act(&controller.context, &observation, plan.stages.clone()).await;
+    report(controller, &observation, &checked, &plan, outcomes, memory).await
+}
+
+/// Checks once per generation; the result does not depend on anything else.
+fn check(observation: &Observation, memory: &mut Memory) -> planner::Checked {
+    let generation = observation.graph.metadata.generation.unwrap_or_default();
+    match &memory.checked {
+        Some((checked_at, checked)) if *checked_at == generation => checked.clone(),
+        _ => {
+            let checked = planner::check(&observation.graph, &observation.revisions);
+            memory.checked = Some((generation, checked.clone()));
+            checked
+        }
+    }
+}
+
+/// Tells the walk what came of its actions, then the user how the Graph stands: one status write, and only a changed one.
+async fn report(
+    controller: &Controller,
+    observation: &Observation,
+    checked: &planner::Checked,
+    plan: &planner::Plan,
+    outcomes: Outcomes,
+    memory: &mut Memory,
+) -> Next {
+    let now = observation.now;
+    let more = learn(controller, observation, &outcomes, memory);
+    if outcomes.released {
+        return Next::Never;
+    }
+    if (more || outcomes.progressed) && outcomes.failed.is_none() {
+        // More follows at once; the status is written when things come to rest.
+        return Next::Now;
+    }
+    let report = planner::report(&observation.graph, checked, plan, memory, now);
+    if let Some(status) = &report.status {
+        let written = act::write_status(&controller.context, observation, status).await;
+        if written {
+            for note in &report.notes {
+                record(controller, observation, note).await;
+            }
+        }
+    }
+    let wake = [plan.wake, outcomes.failed.map(|delay| now + delay), retry_wake(memory)];
+    Next::At(wake.into_iter().flatten().min())
+}
+
+/// Tells the walk what came of its actions; returns whether it now reads something that the pass could not see.
+fn learn(controller: &Controller, observation: &Observation, outcomes: &Outcomes, memory: &mut Memory) -> bool {
+    let Some(walker) = &mut memory.walker else { return false };
+    for (action, outcome) in &outcomes.walked {
+        walker.record(action, outcome.clone(), observation.now);
+    }
+    let unseen_kinds = walker.interests().kinds().any(|gvk| !observation.kinds.contains(gvk));
+    controller.routes().follow(&observation.key, walker) || unseen_kinds
+}
+
+/// When the walk wants to try a failed write again.
+fn retry_wake(memory: &Memory) -> Option<Timestamp> {
+    memory.walker.as_ref().and_then(kardinal_graph::Walker::wake)
+}
+
+async fn record(controller: &Controller, observation: &Observation, note: &planner::Note) {
+    let event_type = if note.warning { EventType::Warning } else { EventType::Normal };
+    let note = events::Note { event_type, reason: note.reason.clone(), message: note.message.clone() };
+    let (id, uid) = (observation.id(), observation.uid());
+    events::record(&controller.context.writer, planner::MANAGER, &id, &uid, &note, observation.now).await;
+}
+
+impl Controller {
+    fn routes(&self) -> std::sync::MutexGuard<'_, Routes> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn memory(&self, key: &GraphKey) -> Arc<tokio::sync::Mutex<Memory>> {
+        let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        memories.entry(key.clone()).or_default().clone()
+    }
+
+    fn forget(&self, key: &GraphKey) {
+        self.queue.forget(key);
+        self.routes().forget(key);
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}

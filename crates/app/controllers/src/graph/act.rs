@@ -1,0 +1,218 @@
+//! Carries out what was planned. Only writes; every write may be repeated without harm.
+
+use futures::future::join_all;
+use jiff::SignedDuration;
+use kardinal_api::graph::{GraphStatus, KindReference};
+use kardinal_cluster::Answer;
+use kardinal_graph::{Action, ObjectId, Outcome};
+use kardinal_planner::graph::{Effect, FINALIZER, MANAGER, owner};
+use serde_json::{Value, json};
+
+use super::observe::Observation;
+use super::routes;
+use crate::Context;
+
+/// How long to wait after a write of our own bookkeeping failed.
+const RETRY: SignedDuration = SignedDuration::from_secs(2);
+
+/// What came of a plan.
+#[derive(Default)]
+pub(super) struct Outcomes {
+    /// The walk's actions and their outcomes.
+    pub(super) walked: Vec<(Action, Outcome)>,
+    /// Something was written.
+    pub(super) progressed: bool,
+    /// Bookkeeping failed; try again after this long.
+    pub(super) failed: Option<SignedDuration>,
+    /// The finalizer is off: the Graph is gone.
+    pub(super) released: bool,
+}
+
+/// Runs the stages one after the other, the effects of each side by side.
+pub(super) async fn act(context: &Context, observation: &Observation, stages: Vec<Vec<Effect>>) -> Outcomes {
+    let mut outcomes = Outcomes::default();
+    for stage in stages {
+        let running = stage.into_iter().map(|effect| run(context, observation, effect));
+        for done in join_all(running).await {
+            outcomes.add(done);
+        }
+        if outcomes.failed.is_some() {
+            break;
+        }
+    }
+    outcomes
+}
+
+/// One effect and what came of it.
+enum Done {
+    Walked(Action, Outcome),
+    Kept(Answer),
+    Released(Answer),
+}
+
+impl Outcomes {
+    fn add(&mut self, done: Done) {
+        match done {
+            Done::Walked(action, outcome) => {
+                self.progressed |= matches!(outcome, Outcome::Done(_) | Outcome::Gone);
+                self.walked.push((action, outcome));
+            }
+            Done::Kept(answer) => self.keep(&answer),
+            Done::Released(answer) => {
+                self.released = matches!(answer, Answer::Done(_) | Answer::Gone(_));
+                self.keep(&answer);
+            }
+        }
+    }
+
+    fn keep(&mut self, answer: &Answer) {
+        match answer {
+            Answer::Done(_) | Answer::Gone(_) => self.progressed = true,
+            Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
+                tracing::warn!(error = %message, "a write of the Graph's own bookkeeping failed");
+                self.failed = Some(RETRY);
+            }
+        }
+    }
+}
+
+async fn run(context: &Context, observation: &Observation, effect: Effect) -> Done {
+    match effect {
+        Effect::AddFinalizer => Done::Kept(set_finalizer(context, observation, true).await),
+        Effect::RemoveFinalizer => Done::Released(set_finalizer(context, observation, false).await),
+        Effect::RecordKinds(kinds) => Done::Kept(record_kinds(context, observation, kinds).await),
+        Effect::EnsureRevision(revision) => {
+            let name = revision.metadata.name.clone().unwrap_or_default();
+            let id = revision_id(observation, name);
+            let body = serde_json::to_value(&*revision).unwrap_or_default();
+            let answer = match context.writer.create(&id, &body, MANAGER).await {
+                // It exists already: an earlier pass made it.
+                Answer::Conflict(_) => context.writer.get(&id).await,
+                answer => answer,
+            };
+            remember(context, &id, &answer);
+            Done::Kept(answer)
+        }
+        Effect::DropRevision { name, uid } => {
+            Done::Kept(context.writer.delete(&revision_id(observation, name), &uid).await)
+        }
+        Effect::Walk(action) => {
+            let outcome = walk(context, observation, &action).await;
+            Done::Walked(action, outcome)
+        }
+    }
+}
+
+/// One action of the walk.
+async fn walk(context: &Context, observation: &Observation, action: &Action) -> Outcome {
+    let manager = owner(&observation.graph).field_manager();
+    let writer = &context.writer;
+    let answer = match action {
+        Action::Apply { id, object, status, force, .. } => {
+            let answer = writer.apply(id, None, object, &manager, *force).await;
+            with_status(context, id, status.as_ref(), answer, &manager, *force).await
+        }
+        Action::Patch { id, object, status, .. } => {
+            let answer = writer.apply(id, None, object, &manager, false).await;
+            with_status(context, id, status.as_ref(), answer, &manager, true).await
+        }
+        Action::Release { id, .. } => {
+            let nothing = identity_only(id);
+            // Not every kind has a status subresource, so only the main answer counts.
+            writer.apply(id, Some("status"), &nothing, &manager, false).await;
+            writer.apply(id, None, &nothing, &manager, false).await
+        }
+        Action::Delete { id, uid, .. } => writer.delete(id, uid).await,
+    };
+    match (&answer, action) {
+        (_, Action::Delete { .. }) => {}
+        _ => remember(context, action.id(), &answer),
+    }
+    match (answer, action) {
+        (Answer::Done(object), _) => Outcome::Done(object),
+        // An apply creates what is absent, so what is missing here is the namespace.
+        (Answer::Gone(message), Action::Apply { .. }) => Outcome::Refused(message),
+        (Answer::Gone(_), _) => Outcome::Gone,
+        (Answer::Conflict(message), _) => Outcome::Conflict(message),
+        (Answer::Refused(message), _) => Outcome::Refused(message),
+        (Answer::Fault(message), _) => Outcome::Fault(message),
+    }
+}
+
+async fn with_status(
+    context: &Context,
+    id: &ObjectId,
+    status: Option<&Value>,
+    answer: Answer,
+    manager: &str,
+    force: bool,
+) -> Answer {
+    match (status, &answer) {
+        (Some(status), Answer::Done(_)) => {
+            context.writer.apply(id, Some("status"), status, manager, force).await
+        }
+        _ => answer,
+    }
+}
+
+fn identity_only(id: &ObjectId) -> Value {
+    let mut metadata = json!({"name": id.name});
+    if let (Some(namespace), Some(fields)) = (&id.namespace, metadata.as_object_mut()) {
+        fields.insert("namespace".to_owned(), namespace.clone().into());
+    }
+    json!({"apiVersion": id.gvk.api_version(), "kind": id.gvk.kind, "metadata": metadata})
+}
+
+/// Puts our finalizer on the Graph or takes it off, leaving everybody else's alone.
+async fn set_finalizer(context: &Context, observation: &Observation, on: bool) -> Answer {
+    let meta = &observation.graph.metadata;
+    let others = meta.finalizers.iter().flatten().filter(|name| *name != FINALIZER).cloned();
+    let finalizers: Vec<String> = others.chain(on.then(|| FINALIZER.to_owned())).collect();
+    // The version makes a concurrent change of the list a conflict instead of a loss.
+    let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": meta.resource_version, "uid": meta.uid}});
+    let answer = context.writer.merge(&observation.id(), &patch, MANAGER).await;
+    if on {
+        remember(context, &observation.id(), &answer);
+    }
+    answer
+}
+
+async fn record_kinds(context: &Context, observation: &Observation, kinds: Vec<KindReference>) -> Answer {
+    let mut status = observation.graph.status.clone().unwrap_or_default();
+    status.kinds = kinds;
+    apply_status(context, observation, &status).await
+}
+
+/// Writes the whole status; `false` when it could not be written now.
+pub(super) async fn write_status(context: &Context, observation: &Observation, status: &GraphStatus) -> bool {
+    match apply_status(context, observation, status).await {
+        Answer::Done(_) => true,
+        Answer::Gone(_) => false,
+        Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
+            tracing::warn!(graph = %observation.id(), error = %message, "status not written");
+            false
+        }
+    }
+}
+
+async fn apply_status(context: &Context, observation: &Observation, status: &GraphStatus) -> Answer {
+    let id = observation.id();
+    let mut object = identity_only(&id);
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("status".to_owned(), serde_json::to_value(status).unwrap_or_default());
+    }
+    let answer = context.writer.apply(&id, Some("status"), &object, MANAGER, true).await;
+    remember(context, &id, &answer);
+    answer
+}
+
+fn revision_id(observation: &Observation, name: String) -> ObjectId {
+    ObjectId { gvk: routes::revision_gvk(), namespace: Some(observation.key.0.clone()), name }
+}
+
+/// Our own writes are visible to the next pass without waiting for their watch events.
+fn remember(context: &Context, id: &ObjectId, answer: &Answer) {
+    if let Answer::Done(object) = answer {
+        context.watches.remember(&id.gvk, object.clone());
+    }
+}

@@ -1,0 +1,157 @@
+//! What a pass over one Graph is decided from. Only reads.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kardinal_api::graph::{Graph, GraphRevision};
+use kardinal_cluster::View;
+use kardinal_graph::{Changed, Gvk, KindScope, ObjectId, Observed, Seen, Selector};
+use kardinal_planner::graph::{Memory, Snapshot, plan::recorded_kinds};
+use serde_json::Value;
+
+use super::{Controller, GraphKey, routes};
+
+/// What was seen of one Graph and its objects.
+pub(super) struct Observation {
+    pub(super) key: GraphKey,
+    pub(super) graph: Graph,
+    pub(super) revisions: Vec<GraphRevision>,
+    pub(super) now: Timestamp,
+    /// The kinds that the pass could see.
+    pub(super) kinds: BTreeSet<Gvk>,
+    changed: Changed,
+    world: World,
+}
+
+impl Observation {
+    pub(super) fn snapshot(&self) -> Snapshot<'_> {
+        Snapshot {
+            graph: &self.graph,
+            revisions: &self.revisions,
+            world: &self.world,
+            changed: self.changed.clone(),
+            now: self.now,
+        }
+    }
+
+    pub(super) fn uid(&self) -> String {
+        self.graph.metadata.uid.clone().unwrap_or_default()
+    }
+
+    pub(super) fn id(&self) -> ObjectId {
+        let (namespace, name) = self.key.clone();
+        ObjectId { gvk: routes::graph_gvk(), namespace: Some(namespace), name }
+    }
+}
+
+/// Why a pass cannot be made.
+pub(super) enum Unseen {
+    /// There is no such Graph.
+    Absent,
+    /// Some watch has not told anything yet; it will say when it has.
+    TooEarly,
+}
+
+/// Reads the Graph, its revisions and its objects out of the watches.
+pub(super) fn observe(
+    controller: &Controller,
+    key: &GraphKey,
+    memory: &Memory,
+) -> Result<Observation, Unseen> {
+    let (namespace, name) = key;
+    let watches = &controller.context.watches;
+    let own = watches.view([&routes::graph_gvk(), &routes::revision_gvk()]);
+    if !own.settled() {
+        return Err(Unseen::TooEarly);
+    }
+    let graphs = own.kind(&routes::graph_gvk());
+    let seen = graphs.and_then(|graphs| graphs.get(Some(namespace), name)).ok_or(Unseen::Absent)?;
+    let graph: Graph = match serde_json::from_value(seen.as_ref().clone()) {
+        Ok(graph) => graph,
+        Err(error) => {
+            // The server validates Graphs, so this is a Graph of a version we do not know.
+            tracing::error!(graph = %name, namespace, error = %error, "a Graph cannot be read");
+            return Err(Unseen::Absent);
+        }
+    };
+    let uid = graph.metadata.uid.clone().unwrap_or_default();
+    let recorded = recorded_kinds(&graph);
+    let mut kinds = recorded.clone();
+    if let Some(walker) = &memory.walker {
+        kinds.extend(walker.interests().kinds().cloned());
+        kinds.extend(walker.graph().static_kinds());
+    } else if let Ok(compiled) = kardinal_planner::graph::check::compile_nodes(&graph.spec.nodes) {
+        kinds.extend(compiled.static_kinds());
+    }
+    // Listen first, then look: nothing that happens in between is missed.
+    controller.routes().expect(key, &uid, &kinds);
+    for gvk in &kinds {
+        watches.ensure(gvk);
+    }
+    let changed = controller.routes().take_changes(key);
+    let view = watches.view(&kinds);
+    if !view.settled() {
+        controller.routes().put_back(key);
+        return Err(Unseen::TooEarly);
+    }
+    let world = World { view, owned_kinds: recorded, uid: uid.clone() };
+    let revisions = revisions(&own, namespace, &uid);
+    let now = controller.context.clock.now();
+    Ok(Observation { key: key.clone(), graph, revisions, now, changed, kinds, world })
+}
+
+/// The revisions that this very Graph owns, oldest first.
+fn revisions(view: &View, namespace: &str, uid: &str) -> Vec<GraphRevision> {
+    let Some(store) = view.kind(&routes::revision_gvk()) else { return Vec::new() };
+    let mut revisions: Vec<GraphRevision> = store
+        .list(Some(namespace))
+        .filter(|revision| owned_by(revision, uid))
+        .filter_map(|revision| serde_json::from_value(revision.as_ref().clone()).ok())
+        .collect();
+    revisions.sort_by_key(|revision| revision.spec.generation);
+    revisions
+}
+
+fn owned_by(object: &Value, uid: &str) -> bool {
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    owners.into_iter().flatten().any(|owner| owner.get("uid").and_then(Value::as_str) == Some(uid))
+}
+
+/// The caches through the eyes of the walk.
+struct World {
+    view: View,
+    /// The kinds whose objects may be ours.
+    owned_kinds: BTreeSet<Gvk>,
+    uid: String,
+}
+
+impl Observed for World {
+    fn scope_of(&self, gvk: &Gvk) -> Option<KindScope> {
+        self.view.scope(gvk)
+    }
+
+    fn object(&self, id: &ObjectId) -> Seen<'_> {
+        match self.view.kind(&id.gvk) {
+            None => Seen::Unknown,
+            Some(store) => match store.get(id.namespace.as_deref(), &id.name) {
+                None => Seen::Absent,
+                Some(object) => Seen::Present(object),
+            },
+        }
+    }
+
+    fn select(&self, gvk: &Gvk, namespace: Option<&str>, selector: &Selector) -> Option<Vec<&Value>> {
+        let store = self.view.kind(gvk)?;
+        Some(store.list(namespace).map(Arc::as_ref).filter(|object| selector.matches(object)).collect())
+    }
+
+    fn owned(&self) -> Option<Vec<(ObjectId, &Value)>> {
+        let mut owned = Vec::new();
+        for gvk in &self.owned_kinds {
+            let store = self.view.kind(gvk)?;
+            owned.extend(store.referenced_by(&self.uid).map(|(id, object)| (id, object.as_ref())));
+        }
+        Some(owned)
+    }
+}

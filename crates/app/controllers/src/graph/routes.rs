@@ -1,0 +1,204 @@
+//! Which Graphs a change concerns.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kardinal_cluster::Change;
+use kardinal_graph::{Changed, Gvk, ObjectId, Walker, referring_graphs};
+use serde_json::Value;
+
+use super::GraphKey;
+
+/// The kind `Graph`.
+pub(super) fn graph_gvk() -> Gvk {
+    gvk(kardinal_api::graph::GROUP, kardinal_api::graph::VERSION, "Graph")
+}
+
+/// The kind `GraphRevision`.
+pub(super) fn revision_gvk() -> Gvk {
+    gvk(kardinal_api::graph::GROUP, kardinal_api::graph::VERSION, "GraphRevision")
+}
+
+fn definition_gvk() -> Gvk {
+    gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+}
+
+fn gvk(group: &str, version: &str, kind: &str) -> Gvk {
+    Gvk { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() }
+}
+
+/// The kinds that are watched whether or not a Graph uses them.
+pub(super) fn always_watched() -> [Gvk; 3] {
+    [graph_gvk(), revision_gvk(), definition_gvk()]
+}
+
+/// Whether new kinds may be served now.
+pub(super) fn concerns_definitions(change: &Change) -> bool {
+    matches!(change, Change::Object { id, .. } if id.gvk == definition_gvk())
+}
+
+/// What each Graph reads and manages, and what has changed for it since its last pass.
+#[derive(Default)]
+pub(super) struct Routes {
+    graphs: BTreeMap<GraphKey, Followed>,
+    by_uid: BTreeMap<String, GraphKey>,
+    by_object: BTreeMap<ObjectId, BTreeSet<GraphKey>>,
+    /// Graphs that select objects of a kind.
+    by_selection: BTreeMap<Gvk, BTreeSet<GraphKey>>,
+    by_kind: BTreeMap<Gvk, BTreeSet<GraphKey>>,
+}
+
+#[derive(Default)]
+struct Followed {
+    uid: String,
+    objects: BTreeSet<ObjectId>,
+    selections: BTreeSet<Gvk>,
+    kinds: BTreeSet<Gvk>,
+    changed: Pending,
+}
+
+#[derive(Default)]
+enum Pending {
+    /// Nothing was ever decided about this Graph.
+    #[default]
+    All,
+    Objects(BTreeSet<ObjectId>),
+}
+
+impl Routes {
+    /// Notes the change and returns the Graphs that have to look at it.
+    pub(super) fn route(&mut self, change: &Change) -> BTreeSet<GraphKey> {
+        match change {
+            Change::Kind(gvk) => {
+                // Before the first list of Graphs or revisions no pass is made, so all of them wait for it.
+                let keys: BTreeSet<GraphKey> = match *gvk == graph_gvk() || *gvk == revision_gvk() {
+                    true => self.graphs.keys().cloned().collect(),
+                    false => self.by_kind.get(gvk).cloned().unwrap_or_default(),
+                };
+                for key in &keys {
+                    if let Some(followed) = self.graphs.get_mut(key) {
+                        followed.changed = Pending::All;
+                    }
+                }
+                keys
+            }
+            Change::Object { id, old, new } => {
+                let both = [old.as_deref(), new.as_deref()];
+                let mut keys = self.managing(&both);
+                keys.extend(self.by_object.get(id).into_iter().flatten().cloned());
+                keys.extend(self.by_selection.get(&id.gvk).into_iter().flatten().cloned());
+                for key in &keys {
+                    self.graphs.entry(key.clone()).or_default().note(id);
+                }
+                // A Graph's own changes need a pass, but are no change of its objects.
+                if id.gvk == graph_gvk() {
+                    let key = (id.namespace.clone().unwrap_or_default(), id.name.clone());
+                    self.graphs.entry(key.clone()).or_default();
+                    keys.insert(key);
+                }
+                keys
+            }
+        }
+    }
+
+    fn managing(&self, objects: &[Option<&Value>]) -> BTreeSet<GraphKey> {
+        let uids = objects.iter().flatten().flat_map(|object| referring_graphs(object));
+        uids.filter_map(|uid| self.by_uid.get(uid)).cloned().collect()
+    }
+
+    /// What has changed for the Graph since the last call.
+    pub(super) fn take_changes(&mut self, key: &GraphKey) -> Changed {
+        let followed = self.graphs.entry(key.clone()).or_default();
+        match std::mem::replace(&mut followed.changed, Pending::Objects(BTreeSet::new())) {
+            Pending::All => Changed::All,
+            Pending::Objects(objects) if objects.is_empty() => Changed::Nothing,
+            Pending::Objects(objects) => Changed::Objects(objects),
+        }
+    }
+
+    /// The changes that were taken could not be looked at: the next pass looks at everything.
+    pub(super) fn put_back(&mut self, key: &GraphKey) {
+        self.graphs.entry(key.clone()).or_default().changed = Pending::All;
+    }
+
+    /// Before a pass: changes of these kinds concern the Graph from now on.
+    pub(super) fn expect(&mut self, key: &GraphKey, uid: &str, kinds: &BTreeSet<Gvk>) {
+        let followed = self.graphs.entry(key.clone()).or_default();
+        if followed.uid != uid {
+            self.by_uid.remove(&followed.uid);
+            self.by_uid.insert(uid.to_owned(), key.clone());
+            uid.clone_into(&mut followed.uid);
+        }
+        for gvk in kinds.difference(&followed.kinds) {
+            self.by_kind.entry(gvk.clone()).or_default().insert(key.clone());
+        }
+        followed.kinds.extend(kinds.iter().cloned());
+    }
+
+    /// After a pass: takes over what the Graph reads and manages. What is new may have changed before we
+    /// listened, so it counts as changed; returns whether there is such a thing.
+    pub(super) fn follow(&mut self, key: &GraphKey, walker: &Walker) -> bool {
+        let objects: BTreeSet<ObjectId> = walker.interests().objects().cloned().collect();
+        let selections: BTreeSet<Gvk> =
+            walker.interests().selections().map(|selection| selection.gvk.clone()).collect();
+        let followed = self.graphs.entry(key.clone()).or_default();
+        let new: Vec<ObjectId> = objects.difference(&followed.objects).cloned().collect();
+        let old: Vec<ObjectId> = followed.objects.difference(&objects).cloned().collect();
+        for id in &new {
+            followed.note(id);
+            self.by_object.entry(id.clone()).or_default().insert(key.clone());
+        }
+        for id in &old {
+            remove(&mut self.by_object, id, key);
+        }
+        let mut selects_more = false;
+        for gvk in selections.difference(&followed.selections) {
+            self.by_selection.entry(gvk.clone()).or_default().insert(key.clone());
+            selects_more = true;
+        }
+        for gvk in followed.selections.difference(&selections) {
+            remove(&mut self.by_selection, gvk, key);
+        }
+        if selects_more {
+            followed.changed = Pending::All;
+        }
+        followed.objects = objects;
+        followed.selections = selections;
+        selects_more || !new.is_empty()
+    }
+
+    /// Drops a Graph that is gone.
+    pub(super) fn forget(&mut self, key: &GraphKey) {
+        self.unlink(key);
+    }
+
+    fn unlink(&mut self, key: &GraphKey) {
+        let Some(followed) = self.graphs.remove(key) else { return };
+        self.by_uid.remove(&followed.uid);
+        for id in &followed.objects {
+            remove(&mut self.by_object, id, key);
+        }
+        for gvk in &followed.selections {
+            remove(&mut self.by_selection, gvk, key);
+        }
+        for gvk in &followed.kinds {
+            remove(&mut self.by_kind, gvk, key);
+        }
+    }
+}
+
+impl Followed {
+    fn note(&mut self, id: &ObjectId) {
+        if let Pending::Objects(objects) = &mut self.changed {
+            objects.insert(id.clone());
+        }
+    }
+}
+
+fn remove<K: Ord>(index: &mut BTreeMap<K, BTreeSet<GraphKey>>, at: &K, key: &GraphKey) {
+    if let Some(keys) = index.get_mut(at) {
+        keys.remove(key);
+        if keys.is_empty() {
+            index.remove(at);
+        }
+    }
+}

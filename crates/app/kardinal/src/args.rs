@@ -1,0 +1,200 @@
+//! What can be typed.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use kardinal_controllers::GraphController;
+
+/// Gets a new version safely to production.
+#[derive(Debug, Parser)]
+#[command(name = "kardinal", version, about, arg_required_else_help = true, after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// Says more in the log; twice says everything
+    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 refused by policy or permission, 5 not reachable";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Runs the whole control plane on this machine; no cluster needed
+    Up(UpArguments),
+    /// Runs the controllers on a Kubernetes cluster
+    Controller(ControllerArguments),
+    /// Checks, draws and explains Graphs
+    Graph(GraphArguments),
+    /// Installs kardinal's kinds into a cluster, or prints what would be installed
+    Install(InstallArguments),
+    /// Prints the version of this program and of the server
+    Version(VersionArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArguments {
+    /// Where objects, keys and the kubeconfig are kept
+    #[arg(long, value_name = "DIR", default_value = ".kardinal", env = "KARDINAL_DATA_DIR")]
+    pub(crate) data_dir: PathBuf,
+    /// Address of the Kubernetes API (HTTPS); port 0 takes any free port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6440")]
+    pub(crate) listen: SocketAddr,
+    /// Keeps all objects in memory: everything is gone when the program ends
+    #[arg(long)]
+    pub(crate) ephemeral: bool,
+    #[command(flatten)]
+    pub(crate) controllers: ControllerSettings,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ControllerArguments {
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+    #[command(flatten)]
+    pub(crate) controllers: ControllerSettings,
+    /// Does not install or update kardinal's kinds at start
+    #[arg(long)]
+    pub(crate) skip_install: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ControllerSettings {
+    /// Who runs Graphs: this program, or somebody else's controller
+    #[arg(long, value_enum, default_value_t = GraphControllerChoice::Embedded)]
+    pub(crate) graph_controller: GraphControllerChoice,
+    /// How many objects of a kind are worked on at the same time
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) concurrency: u16,
+}
+
+impl ControllerSettings {
+    /// The settings that the controllers understand.
+    pub(crate) fn settings(&self) -> kardinal_controllers::Settings {
+        kardinal_controllers::Settings {
+            graph_controller: match self.graph_controller {
+                GraphControllerChoice::Embedded => GraphController::Embedded,
+                GraphControllerChoice::External => GraphController::External,
+            },
+            concurrency: usize::from(self.concurrency),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum GraphControllerChoice {
+    Embedded,
+    External,
+}
+
+/// Which server, and which namespace there.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArguments {
+    /// The kubeconfig to use; otherwise KUBECONFIG, then .kardinal/kubeconfig, then ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// The namespace; otherwise the context's
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    Table,
+    Json,
+    Yaml,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GraphArguments {
+    #[command(subcommand)]
+    pub(crate) command: GraphCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GraphCommand {
+    /// Compiles the Graphs in files and points at every mistake; needs no server
+    Validate {
+        /// Files with manifests; `-` reads standard input
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// How to print the result
+        #[arg(long, short, value_enum, default_value_t = OutputFormat::Table)]
+        output: OutputFormat,
+    },
+    /// Draws a Graph: as a tree, for Graphviz or for Mermaid
+    Render {
+        #[command(flatten)]
+        source: GraphSource,
+        /// The kind of drawing
+        #[arg(long, value_enum, default_value_t = Drawing::Tree)]
+        format: Drawing,
+    },
+    /// Tells how each node of a Graph stands, what it waits for and until when
+    Explain {
+        /// The Graph
+        name: String,
+        #[command(flatten)]
+        server: ServerArguments,
+        /// How to print it
+        #[arg(long, short, value_enum, default_value_t = OutputFormat::Table)]
+        output: OutputFormat,
+    },
+}
+
+/// A Graph in a file or on the server.
+#[derive(Debug, Args)]
+pub(crate) struct GraphSource {
+    /// The Graph on the server
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    pub(crate) name: Option<String>,
+    /// A file with a Graph; `-` reads standard input
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Drawing {
+    Tree,
+    Dot,
+    Mermaid,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InstallArguments {
+    /// Prints the definitions and permissions as YAML instead of applying the definitions
+    #[arg(long)]
+    pub(crate) export: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VersionArguments {
+    /// Does not ask the server
+    #[arg(long)]
+    pub(crate) client: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+    /// How to print it
+    #[arg(long, short, value_enum, default_value_t = OutputFormat::Table)]
+    pub(crate) output: OutputFormat,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

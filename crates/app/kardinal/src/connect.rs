@@ -1,0 +1,42 @@
+//! From flags and files to a client.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use crate::args::ServerArguments;
+use crate::failure::{Failure, Kind};
+
+/// The kubeconfig of the embedded server that was started in this directory.
+const EMBEDDED: &str = ".kardinal/kubeconfig";
+
+/// A client for the server that the arguments name.
+pub(crate) async fn client(arguments: &ServerArguments) -> anyhow::Result<kube::Client> {
+    let options = KubeConfigOptions { context: arguments.context.clone(), ..KubeConfigOptions::default() };
+    let config = match kubeconfig(arguments) {
+        Some(path) => {
+            let file = Kubeconfig::read_from(&path)
+                .with_context(|| format!("the kubeconfig `{}` cannot be read", path.display()))?;
+            kube::Config::from_custom_kubeconfig(file, &options).await
+        }
+        None => kube::Config::from_kubeconfig(&options).await,
+    };
+    let mut config = config.map_err(|error| {
+        Failure::new(Kind::NotReachable, format!("no server is known: {error}"))
+            .hint("start one with `kardinal up`, or name one with `--kubeconfig`")
+    })?;
+    if let Some(namespace) = &arguments.namespace {
+        config.default_namespace.clone_from(namespace);
+    }
+    Ok(kube::Client::try_from(config)?)
+}
+
+/// The file to use, unless the client library's own search should decide.
+fn kubeconfig(arguments: &ServerArguments) -> Option<PathBuf> {
+    if let Some(path) = &arguments.kubeconfig {
+        return Some(path.clone());
+    }
+    let embedded = Path::new(EMBEDDED);
+    (std::env::var_os("KUBECONFIG").is_none() && embedded.exists()).then(|| embedded.to_owned())
+}

@@ -1,0 +1,216 @@
+//! The HTTP face: turns requests into model calls and model answers into responses.
+//!
+//! It decides nothing about objects. Reads and watches come from memory, writes go through the store's one writer.
+
+mod body;
+mod documents;
+mod negotiate;
+mod path;
+mod protobuf;
+mod query;
+mod read;
+mod render;
+mod respond;
+mod reviews;
+mod watch;
+mod write;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use futures::FutureExt;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, Method, Request, Response};
+use kardinal_apimodel::Status;
+use kardinal_apimodel::model::Target;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use self::negotiate::{Form, Syntax};
+use self::path::ResourcePath;
+use self::query::Query;
+use crate::clock::Clock;
+use crate::limits::Limits;
+use crate::store::Store;
+
+/// What every request can reach.
+pub(crate) struct App {
+    pub(crate) store: Store,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) limits: Limits,
+    pub(crate) stop: CancellationToken,
+    requests: Semaphore,
+    watches: Arc<Semaphore>,
+    documents: documents::Cache,
+}
+
+/// Put on a request by the front it came through: watches end when that front stops.
+#[derive(Debug, Clone)]
+pub(crate) struct FrontStop(pub(crate) CancellationToken);
+
+impl App {
+    pub(crate) fn new(store: Store, clock: Arc<dyn Clock>, limits: Limits, stop: CancellationToken) -> App {
+        App {
+            store,
+            clock,
+            stop,
+            requests: Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS)),
+            watches: Arc::new(Semaphore::new(limits.watches.min(Semaphore::MAX_PERMITS))),
+            documents: documents::Cache::default(),
+            limits,
+        }
+    }
+}
+
+/// The whole API as a service, without authentication: whoever holds it is the admin.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    Router::new().fallback(handle).with_state(app)
+}
+
+/// The answer to a request without a valid token.
+pub(crate) fn unauthorized() -> Response<Body> {
+    respond::status(&Status::unauthorized())
+}
+
+/// A request's head, read once.
+pub(crate) struct Head {
+    pub(crate) method: Method,
+    pub(crate) query: Query,
+    pub(crate) form: Form,
+    pub(crate) syntax: Syntax,
+    /// Whether the client takes any form that we can give; probes do not care.
+    acceptable: bool,
+    pub(crate) pretty: bool,
+    pub(crate) content_type: Option<String>,
+    pub(crate) user_agent: String,
+    /// What the client reaches us under.
+    pub(crate) host: String,
+    pub(crate) if_none_match: Option<String>,
+    pub(crate) stop: CancellationToken,
+}
+
+async fn handle(State(app): State<Arc<App>>, request: Request<Body>) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let target = path::parse(parts.uri.path());
+    let front = parts.extensions.get::<FrontStop>().map(|front| front.0.clone());
+    let outside = front.is_some();
+    let stop = front.unwrap_or_else(|| app.stop.clone());
+    let head = match Head::read(parts.method, parts.uri.query(), &parts.headers, stop) {
+        Ok(head) => head,
+        Err(status) => return respond::status(&status),
+    };
+    if let path::Target::Resource(resource) = &target
+        && head.query.watch
+        && head.method == Method::GET
+    {
+        let opened = head.check_acceptable().and_then(|()| read::watch(&app, resource, &head));
+        return opened.unwrap_or_else(|status| respond::status(&status));
+    }
+    // A panic is a bug in answering this one request: its caller learns of it, everybody else goes on.
+    let answer = AssertUnwindSafe(admit(&app, target, head, body, outside)).catch_unwind();
+    match tokio::time::timeout(app.limits.request_timeout, answer).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_)) => respond::status(&Status::internal("the request could not be processed")),
+        Err(_) => respond::status(&Status::timeout("the request did not complete within the allotted time")),
+    }
+}
+
+/// Lets a request in: one from outside is refused when the server is full, one of our own waits for its turn.
+async fn admit(app: &App, target: path::Target, head: Head, body: Body, outside: bool) -> Response<Body> {
+    // A busy server is still alive: probes need no place.
+    if matches!(target, path::Target::Health { .. }) {
+        return dispatch(app, target, head, body).await;
+    }
+    let permit = if outside { app.requests.try_acquire().ok() } else { app.requests.acquire().await.ok() };
+    if permit.is_none() {
+        let full = "too many requests are in flight, try again later";
+        return respond::status(&Status::too_many_requests(full));
+    }
+    dispatch(app, target, head, body).await
+}
+
+impl Head {
+    fn read(
+        method: Method,
+        query: Option<&str>,
+        headers: &HeaderMap,
+        stop: CancellationToken,
+    ) -> Result<Head, Status> {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let query = Query::parse(query.unwrap_or_default()).map_err(Status::bad_request)?;
+        let accepted = negotiate::accept(text(ACCEPT));
+        let (form, syntax) = accepted.unwrap_or((Form::Plain, Syntax::Json));
+        let user_agent = text(USER_AGENT).unwrap_or_default().to_owned();
+        // kube pretty-prints for people: a request from curl or a browser without a word about it.
+        let person = user_agent.starts_with("curl/") || user_agent.starts_with("Mozilla/");
+        Ok(Head {
+            pretty: query.pretty.unwrap_or(person),
+            method,
+            query,
+            form,
+            syntax,
+            acceptable: accepted.is_some(),
+            content_type: text(CONTENT_TYPE).map(str::to_owned),
+            user_agent,
+            host: text(http::header::HOST).unwrap_or("localhost").to_owned(),
+            if_none_match: text(http::header::IF_NONE_MATCH).map(str::to_owned),
+            stop,
+        })
+    }
+}
+
+impl Head {
+    /// The 406 for a client that takes neither JSON nor YAML.
+    pub(crate) fn check_acceptable(&self) -> Result<(), Status> {
+        let accepted = ["application/json", "application/yaml"];
+        if self.acceptable { Ok(()) } else { Err(Status::not_acceptable(&accepted)) }
+    }
+}
+
+async fn dispatch(app: &App, target: path::Target, head: Head, body: Body) -> Response<Body> {
+    let answer = match target {
+        path::Target::Resource(resource) => on_resource(app, &resource, &head, body).await,
+        _ if !matches!(head.method, Method::GET | Method::HEAD) => Err(not_allowed()),
+        other => documents::answer(app, &other, &head),
+    };
+    answer.unwrap_or_else(|status| respond::status(&status))
+}
+
+async fn on_resource(
+    app: &App,
+    resource: &ResourcePath,
+    head: &Head,
+    body: Body,
+) -> Result<Response<Body>, Status> {
+    head.check_acceptable()?;
+    if head.method == Method::POST && reviews::is_review(resource) {
+        return reviews::answer(app, resource, head, body).await;
+    }
+    match (&head.method, resource.name.is_some()) {
+        (&(Method::GET | Method::HEAD), true) => read::get(app, resource, head),
+        (&(Method::GET | Method::HEAD), false) => read::list(app, resource, head),
+        _ => write::answer(app, resource, head, body).await,
+    }
+}
+
+fn not_allowed() -> Status {
+    let message = "the server does not allow this method on the requested resource";
+    Status::new(405, kardinal_apimodel::Reason::MethodNotAllowed, message)
+}
+
+impl ResourcePath {
+    /// The same address as the model spells it.
+    pub(crate) fn target(&self) -> Target {
+        Target {
+            group: self.group.clone(),
+            version: self.version.clone(),
+            resource: self.resource.clone(),
+            namespace: self.namespace.clone().unwrap_or_default(),
+            name: self.name.clone().unwrap_or_default(),
+            subresource: self.subresource.clone().unwrap_or_default(),
+        }
+    }
+}

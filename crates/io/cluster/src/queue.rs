@@ -1,0 +1,200 @@
+//! A work queue keyed by object: one key is never worked on twice at the same time,
+//! and a key that is added while it is worked on runs once more afterwards.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use tokio::sync::Notify;
+
+use crate::clock::Clock;
+
+/// A deduplicating queue with exact wake-up times.
+pub struct Queue<K> {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State<K>>,
+    changed: Notify,
+}
+
+struct State<K> {
+    ready: VecDeque<K>,
+    waiting: BTreeSet<K>,
+    running: BTreeSet<K>,
+    again: BTreeSet<K>,
+    /// The one pending wake-up of a key; a later request replaces it.
+    wakes: BTreeMap<K, Timestamp>,
+    due: BTreeSet<(Timestamp, K)>,
+}
+
+impl<K: Ord + Clone> Queue<K> {
+    /// An empty queue on this clock.
+    pub fn new(clock: Arc<dyn Clock>) -> Queue<K> {
+        let state = State {
+            ready: VecDeque::new(),
+            waiting: BTreeSet::new(),
+            running: BTreeSet::new(),
+            again: BTreeSet::new(),
+            wakes: BTreeMap::new(),
+            due: BTreeSet::new(),
+        };
+        Queue { clock, state: Mutex::new(state), changed: Notify::new() }
+    }
+
+    /// Asks for the key to be worked on as soon as possible.
+    pub fn add(&self, key: K) {
+        self.lock().add(key);
+        self.changed.notify_one();
+    }
+
+    /// Sets the key's wake-up; `None` clears it.
+    pub fn wake_at(&self, key: K, at: Option<Timestamp>) {
+        self.lock().wake_at(key, at);
+        self.changed.notify_one();
+    }
+
+    /// Waits for the next key. The caller works on it and then calls [`Queue::done`].
+    pub async fn next(&self) -> K {
+        loop {
+            let changed = self.changed.notified();
+            let due = {
+                let mut state = self.lock();
+                state.release(self.clock.now());
+                if let Some(key) = state.take() {
+                    if !state.ready.is_empty() {
+                        self.changed.notify_one();
+                    }
+                    return key;
+                }
+                state.due.first().map(|(at, _)| *at)
+            };
+            match due {
+                Some(at) => tokio::select! {
+                    () = changed => {}
+                    () = self.clock.sleep_until(at) => {}
+                },
+                None => changed.await,
+            }
+        }
+    }
+
+    /// Ends the work on a key; if it was added meanwhile it becomes ready again.
+    pub fn done(&self, key: &K) {
+        let mut state = self.lock();
+        state.running.remove(key);
+        if state.again.remove(key) {
+            state.add(key.clone());
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Drops the key's wake-up and its place in the line.
+    pub fn forget(&self, key: &K) {
+        let mut state = self.lock();
+        state.wake_at(key.clone(), None);
+        state.again.remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        // The state is valid after every statement, so a poisoned lock is still good.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Ord + Clone> State<K> {
+    fn add(&mut self, key: K) {
+        if self.running.contains(&key) {
+            self.again.insert(key);
+        } else if self.waiting.insert(key.clone()) {
+            self.ready.push_back(key);
+        }
+    }
+
+    fn wake_at(&mut self, key: K, at: Option<Timestamp>) {
+        if let Some(old) = self.wakes.remove(&key) {
+            self.due.remove(&(old, key.clone()));
+        }
+        if let Some(at) = at {
+            self.wakes.insert(key.clone(), at);
+            self.due.insert((at, key));
+        }
+    }
+
+    fn release(&mut self, now: Timestamp) {
+        while let Some((at, key)) = self.due.first().cloned() {
+            if at > now {
+                return;
+            }
+            self.wake_at(key.clone(), None);
+            self.add(key);
+        }
+    }
+
+    fn take(&mut self) -> Option<K> {
+        let key = self.ready.pop_front()?;
+        self.waiting.remove(&key);
+        self.running.insert(key.clone());
+        Some(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt as _;
+    use futures::future::BoxFuture;
+
+    /// A clock on tokio's (paused) time.
+    struct Paused(tokio::time::Instant);
+
+    impl Clock for Paused {
+        fn now(&self) -> Timestamp {
+            let elapsed = jiff::SignedDuration::try_from(self.0.elapsed()).unwrap();
+            Timestamp::UNIX_EPOCH + elapsed
+        }
+        fn sleep_until(&self, instant: Timestamp) -> BoxFuture<'static, ()> {
+            let left = std::time::Duration::try_from(instant.duration_since(self.now())).unwrap_or_default();
+            tokio::time::sleep(left).boxed()
+        }
+    }
+
+    fn queue() -> Queue<&'static str> {
+        Queue::new(Arc::new(Paused(tokio::time::Instant::now())))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_are_handed_out_once_and_in_order() {
+        let queue = queue();
+        for key in ["a", "b", "a"] {
+            queue.add(key);
+        }
+        assert_eq!(queue.next().await, "a");
+        assert_eq!(queue.next().await, "b");
+        assert!(queue.next().now_or_never().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_added_while_running_runs_again_after_done() {
+        let queue = queue();
+        queue.add("a");
+        assert_eq!(queue.next().await, "a");
+        queue.add("a");
+        assert!(queue.next().now_or_never().is_none(), "never twice at the same time");
+        queue.done(&"a");
+        assert_eq!(queue.next().await, "a");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wake_up_is_exact_and_the_last_one_wins() {
+        let queue = queue();
+        let start = tokio::time::Instant::now();
+        queue.wake_at("a", Some(Timestamp::from_second(3600).unwrap()));
+        queue.wake_at("a", Some(Timestamp::from_second(1800).unwrap()));
+        assert_eq!(queue.next().await, "a");
+        assert_eq!(start.elapsed().as_secs(), 1800);
+        queue.done(&"a");
+        queue.wake_at("a", Some(Timestamp::from_second(7200).unwrap()));
+        queue.wake_at("a", None);
+        assert!(queue.next().now_or_never().is_none());
+    }
+}

@@ -1,0 +1,161 @@
+//! One watch per kind for the whole process, and immutable views of what the watches have seen.
+//!
+//! # Flow
+//! [`Watches::ensure`] starts a task per kind: list, then watch from the list's version, for ever.
+//! Every difference goes into the kind's [`Store`] and out as a [`Change`].
+//!
+//! # Guarantees
+//! - A [`View`] never changes while somebody looks at it.
+//! - Our own writes are visible at once ([`Watches::remember`]); an older event never undoes them.
+//! - `synced` is false until the first list arrived: "not seen yet" is never mistaken for "absent".
+
+mod store;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use kardinal_graph::{Gvk, KindScope, ObjectId};
+use serde_json::Value;
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::kinds::Kinds;
+pub use store::Store;
+
+/// What a watch tells the controllers.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// An object appeared, changed or went.
+    Object {
+        /// Which one.
+        id: ObjectId,
+        /// As it was seen before.
+        old: Option<Arc<Value>>,
+        /// As it is now.
+        new: Option<Arc<Value>>,
+    },
+    /// It became known how the kind stands: its first list arrived, it is not served, or it cannot be listed.
+    Kind(Gvk),
+}
+
+/// The watches of one process.
+pub struct Watches {
+    client: kube::Client,
+    kinds: Arc<Kinds>,
+    running: Mutex<BTreeMap<Gvk, Arc<KindWatch>>>,
+    changes: mpsc::UnboundedSender<Change>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+/// One kind's watch.
+pub(crate) struct KindWatch {
+    pub(crate) gvk: Gvk,
+    pub(crate) store: RwLock<Arc<Store>>,
+    /// Woken when the server may have begun to serve the kind.
+    pub(crate) retry: Notify,
+}
+
+impl KindWatch {
+    pub(crate) fn read(&self) -> Arc<Store> {
+        self.store.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes the store; views that are still held keep what they had.
+    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
+        let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut store))
+    }
+}
+
+impl Watches {
+    /// No watch runs yet. Changes of all kinds arrive on the returned channel.
+    pub fn new(
+        client: kube::Client,
+        kinds: Arc<Kinds>,
+        stop: CancellationToken,
+    ) -> (Arc<Watches>, mpsc::UnboundedReceiver<Change>) {
+        let (changes, receiver) = mpsc::unbounded_channel();
+        let running = Mutex::default();
+        let watches = Watches { client, kinds, running, changes, stop, tasks: TaskTracker::new() };
+        (Arc::new(watches), receiver)
+    }
+
+    /// Starts the kind's watch unless it runs.
+    pub fn ensure(&self, gvk: &Gvk) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.contains_key(gvk) {
+            return;
+        }
+        let watch = Arc::new(KindWatch {
+            gvk: gvk.clone(),
+            store: RwLock::new(Arc::new(Store::new(gvk.clone()))),
+            retry: Notify::new(),
+        });
+        running.insert(gvk.clone(), watch.clone());
+        let run = stream::run(self.client.clone(), self.kinds.clone(), watch, self.changes.clone());
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = run => {}
+            }
+        });
+    }
+
+    /// Lets watches of kinds that were not served look again.
+    pub fn retry_unserved(&self) {
+        for watch in self.running.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            watch.retry.notify_one();
+        }
+    }
+
+    /// What has been seen of these kinds.
+    pub fn view<'a>(&self, kinds: impl IntoIterator<Item = &'a Gvk>) -> View {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let stores = kinds
+            .into_iter()
+            .filter_map(|gvk| running.get(gvk).map(|watch| (gvk.clone(), watch.read())))
+            .collect();
+        View { stores }
+    }
+
+    /// Makes an object that the server has just answered visible before its watch event arrives.
+    pub fn remember(&self, gvk: &Gvk, object: Value) {
+        let watch = self.running.lock().unwrap_or_else(PoisonError::into_inner).get(gvk).cloned();
+        if let Some(watch) = watch {
+            watch.write(|store| store.put_answer(object));
+        }
+    }
+
+    /// Waits until every watch has ended; `stop` must have been cancelled.
+    pub async fn finished(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+/// What the watches had seen at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct View {
+    stores: BTreeMap<Gvk, Arc<Store>>,
+}
+
+impl View {
+    /// Whether it is known of every kind how it stands. Until then a decision would be made half blind.
+    pub fn settled(&self) -> bool {
+        self.stores.values().all(|store| store.settled())
+    }
+
+    /// The kind's scope, when the server serves it.
+    pub fn scope(&self, gvk: &Gvk) -> Option<KindScope> {
+        self.stores.get(gvk)?.scope()
+    }
+
+    /// The kind's objects; `None` while the first list has not arrived.
+    pub fn kind(&self, gvk: &Gvk) -> Option<&Store> {
+        self.stores.get(gvk).map(Arc::as_ref).filter(|store| store.synced())
+    }
+}

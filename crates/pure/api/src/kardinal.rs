@@ -1,0 +1,46 @@
+//! `kardinal.io/v1alpha1`: what is promoted, through which environments, and under which gates.
+
+mod bundle;
+mod environment;
+mod evidence;
+mod pipeline;
+mod policy_gate;
+mod promotion_step;
+
+pub use bundle::{
+    Artifacts, Bundle, BundleIntent, BundlePhase, BundleSpec, BundleStatus, BundleType, EnvironmentStatus,
+    GitCommit, ImageArtifact, Provenance,
+};
+pub use environment::{
+    Approval, Delivery, DeliveryDelegate, Environment, GitLayout, GitProvider, Health, HealthResource,
+    HealthTarget, HealthType, HelmUpdate, PromotionTask, Update, UpdateStrategy,
+};
+pub use evidence::{Evidence, GateEvidence, GateResult};
+pub use pipeline::{Pipeline, PipelineGit, PipelinePhase, PipelineSpec, PipelineStatus, SecretReference};
+pub use policy_gate::{GateOverride, GateStage, PolicyGate, PolicyGateSpec, PolicyGateStatus};
+pub use promotion_step::{
+    PromotionState, PromotionStep, PromotionStepGit, PromotionStepSpec, PromotionStepStatus, TaskState,
+    TaskStatus,
+};
+
+/// The API group of the promotion kinds.
+pub const GROUP: &str = "kardinal.io";
+/// The version that is served and stored.
+pub const VERSION: &str = "v1alpha1";
+
+/// Names the Pipeline that a Bundle, step or gate instance belongs to.
+pub const PIPELINE_LABEL: &str = "kardinal.io/pipeline";
+/// Names the Bundle that a step or gate instance belongs to.
+pub const BUNDLE_LABEL: &str = "kardinal.io/bundle";
+/// Names the environment that a step or gate instance belongs to.
+pub const ENVIRONMENT_LABEL: &str = "kardinal.io/environment";
+/// Names the agent that executes a step; a step without it is executed by the control plane.
+pub const SHARD_LABEL: &str = "kardinal.io/shard";
+/// Says who a gate template speaks for: `org` or `team`.
+pub const SCOPE_LABEL: &str = "kardinal.io/scope";
+/// Names the one environment that a gate template guards; several go into `spec.appliesTo`.
+pub const APPLIES_TO_LABEL: &str = "kardinal.io/applies-to";
+/// Says what a gate template is: `gate` or `skip-permission`.
+pub const TYPE_LABEL: &str = "kardinal.io/type";
+/// The annotation that keeps a Bundle from being superseded when it is `"true"`.
+pub const PIN_ANNOTATION: &str = "kardinal.io/pin";

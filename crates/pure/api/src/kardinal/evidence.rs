@@ -1,0 +1,54 @@
+//! What proves that a promotion was safe. A step gathers it and the Bundle keeps a copy that outlives the step.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::duration::GoDuration;
+
+/// Measurements, approvals and gate results of one promotion.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    /// Measured values by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<BTreeMap<String, f64>>,
+    /// How long the promotion waited at its gates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate_duration: Option<GoDuration>,
+    /// Who approved the change; empty where nobody had to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_by: Option<Vec<String>>,
+    /// The gates that were asked, with their answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_gates: Option<Vec<GateEvidence>>,
+}
+
+/// The answer of one gate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GateEvidence {
+    /// The name of the gate template.
+    pub name: String,
+    /// The answer.
+    pub result: GateResult,
+    /// The values that led to the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When the gate was evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::timestamp")]
+    pub evaluated_at: Option<Timestamp>,
+}
+
+/// What a gate answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GateResult {
+    /// The promotion may go on.
+    Pass,
+    /// The promotion is held.
+    Fail,
+}

@@ -1,0 +1,151 @@
+//! What the walk says about each node: its state, and what it waits for until when.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::identity::ObjectId;
+
+/// The state of a node. The order is that of severity: the greatest state of all nodes is the reason of the
+/// Graph's `Ready` condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum NodeState {
+    /// In scope, and every `readyWhen` holds.
+    Ready,
+    /// Should not exist, because of `includeWhen` or an excluded dependency.
+    Excluded,
+    /// In scope, but some `readyWhen` does not hold.
+    NotReady,
+    /// Waits for data or for a gate.
+    Pending,
+    /// A dependency has failed.
+    Blocked,
+    /// Somebody else owns the object or a field.
+    Conflict,
+    /// The user must act: an expression failed or the server refused the object.
+    Error,
+    /// The world failed; it is tried again with growing delay.
+    SystemError,
+}
+
+impl NodeState {
+    /// The name used in statuses and texts.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            NodeState::Ready => "Ready",
+            NodeState::NotReady => "NotReady",
+            NodeState::Pending => "Pending",
+            NodeState::Excluded => "Excluded",
+            NodeState::Blocked => "Blocked",
+            NodeState::Conflict => "Conflict",
+            NodeState::Error => "Error",
+            NodeState::SystemError => "SystemError",
+        }
+    }
+
+    /// Whether it is still open what should exist; nothing is removed while any node is in such a state.
+    pub fn is_undecided(self) -> bool {
+        matches!(self, NodeState::Pending | NodeState::Blocked | NodeState::Error | NodeState::SystemError)
+    }
+
+    /// Whether dependents of a node in this state are `Blocked`.
+    pub fn blocks(self) -> bool {
+        matches!(self, NodeState::Blocked | NodeState::Conflict | NodeState::Error | NodeState::SystemError)
+    }
+}
+
+impl fmt::Display for NodeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Why a node waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum WaitReason {
+    /// A dependency is not applied and observed yet.
+    NotInScope,
+    /// A dependency's `propagateWhen` does not hold.
+    GateClosed,
+    /// An expression reads a field that is not there yet.
+    DataMissing,
+    /// The object that is read or patched does not exist.
+    ObjectAbsent,
+    /// The kind is not served, or its cache is not synced.
+    KindUnknown,
+    /// Our write has not been observed yet.
+    NotObserved,
+    /// The object is being deleted.
+    Terminating,
+    /// A dependency is being updated.
+    Updating,
+    /// A dependency has failed.
+    DependencyFailed,
+    /// A dependency is excluded, or the node's own `includeWhen` is false.
+    Excluded,
+    /// A `readyWhen` does not hold.
+    NotReady,
+    /// A write failed and will be tried again.
+    Retry,
+    /// A finalizing node has not finished.
+    Finalizing,
+    /// A finalizing node could not be run.
+    FinalizerSkipped,
+    /// Nothing is removed while some node is undecided.
+    Undecided,
+}
+
+/// One thing a node waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// The node that is waited for; the node itself where the reason is its own.
+    pub node: String,
+    /// Why.
+    pub why: WaitReason,
+    /// The field, expression or object, in words.
+    pub detail: String,
+    /// When it can change by the passing of time alone.
+    pub until: Option<Timestamp>,
+}
+
+impl Wait {
+    pub(crate) fn new(node: &str, why: WaitReason, detail: impl Into<String>) -> Wait {
+        Wait { node: node.to_owned(), why, detail: detail.into(), until: None }
+    }
+
+    pub(crate) fn until(mut self, until: Option<Timestamp>) -> Wait {
+        self.until = until;
+        self
+    }
+}
+
+/// What is known about one node after a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeReport {
+    /// Its state.
+    pub state: NodeState,
+    /// One sentence for the user; empty when there is nothing to say.
+    pub message: String,
+    /// What it waits for.
+    pub waits: Vec<Wait>,
+    /// The objects it manages or reads.
+    pub objects: Vec<ObjectId>,
+    /// Whether its data reaches its dependents.
+    pub propagating: bool,
+    /// Whether it keeps what was applied last because a dependency's gate is closed.
+    pub retained: bool,
+}
+
+impl NodeReport {
+    pub(crate) fn new(state: NodeState, message: impl Into<String>) -> NodeReport {
+        NodeReport {
+            state,
+            message: message.into(),
+            waits: Vec::new(),
+            objects: Vec::new(),
+            propagating: false,
+            retained: false,
+        }
+    }
+}

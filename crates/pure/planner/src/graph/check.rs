@@ -1,0 +1,60 @@
+//! Is the Graph well formed, and which revision of it runs?
+
+use std::sync::Arc;
+
+use kardinal_api::graph::{Graph, GraphRevision, Node};
+use kardinal_graph::{Problem, ProblemReason, compile, declare};
+
+/// The result of a check.
+#[derive(Debug, Clone)]
+pub struct Checked {
+    /// What runs: the Graph as it stands, or the newest revision that compiles when it does not.
+    pub running: Option<Running>,
+    /// What the user has to correct in the Graph as it stands.
+    pub problems: Vec<Problem>,
+}
+
+/// A compiled Graph and where it came from.
+#[derive(Debug, Clone)]
+pub struct Running {
+    /// The compiled Graph.
+    pub graph: Arc<kardinal_graph::Graph>,
+    /// The nodes it was compiled from.
+    pub nodes: Arc<Vec<Node>>,
+    /// The generation of the Graph that has these nodes.
+    pub generation: i64,
+}
+
+/// Compiles the Graph. A broken edit never stops what runs: the newest good revision goes on.
+pub fn check(graph: &Graph, revisions: &[GraphRevision]) -> Checked {
+    let generation = graph.metadata.generation.unwrap_or_default();
+    match compile_nodes(&graph.spec.nodes) {
+        Ok(compiled) => {
+            let nodes = Arc::new(graph.spec.nodes.clone());
+            let running = Running { graph: Arc::new(compiled), nodes, generation };
+            Checked { running: Some(running), problems: Vec::new() }
+        }
+        Err(problems) => Checked { running: newest_good(revisions), problems },
+    }
+}
+
+fn newest_good(revisions: &[GraphRevision]) -> Option<Running> {
+    revisions.iter().rev().find_map(|revision| {
+        let compiled = compile_nodes(&revision.spec.nodes).ok()?;
+        let nodes = Arc::new(revision.spec.nodes.clone());
+        Some(Running { graph: Arc::new(compiled), nodes, generation: revision.spec.generation })
+    })
+}
+
+/// Compiles nodes as they stand in a Graph's spec.
+pub fn compile_nodes(nodes: &[Node]) -> Result<kardinal_graph::Graph, Vec<Problem>> {
+    let nodes = serde_json::to_value(nodes).map_err(|error| {
+        vec![Problem {
+            path: "nodes".to_owned(),
+            reason: ProblemReason::DeclarationError,
+            message: error.to_string(),
+            span: None,
+        }]
+    })?;
+    compile(&declare::read(&nodes)?)
+}

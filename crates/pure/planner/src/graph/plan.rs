@@ -1,0 +1,183 @@
+//! What to do about a Graph now.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kardinal_api::graph::{Graph, GraphRevision, GraphRevisionSpec, KindReference};
+use kardinal_graph::{Action, Changed, Gvk, Step, Wait, Walker, teardown_step};
+
+use super::{Checked, FINALIZER, Running, Snapshot, name_of, owner};
+
+/// How many superseded revisions are kept.
+const REVISIONS_KEPT: usize = 5;
+
+/// One write.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Puts our finalizer on the Graph, before anything is applied.
+    AddFinalizer,
+    /// Lets the Graph go, after everything is gone.
+    RemoveFinalizer,
+    /// Creates the revision unless it exists.
+    EnsureRevision(Box<GraphRevision>),
+    /// Deletes a superseded revision.
+    DropRevision {
+        /// Its name.
+        name: String,
+        /// Exactly this one.
+        uid: String,
+    },
+    /// Writes down every kind that may be applied, before the first of them is: teardown looks there.
+    RecordKinds(Vec<KindReference>),
+    /// A write that the walk asks for.
+    Walk(Action),
+}
+
+/// What one pass does. Stages run one after the other, the effects of a stage side by side.
+/// When an effect of a stage fails, later stages wait for the next pass.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// The writes.
+    pub stages: Vec<Vec<Effect>>,
+    /// The earliest time at which the decision can change by itself.
+    pub wake: Option<Timestamp>,
+    /// What teardown waits for, when the Graph is being deleted.
+    pub teardown: Option<Vec<Wait>>,
+}
+
+/// What one process remembers of a Graph between passes. It only saves work:
+/// a pass with an empty memory comes to the same decisions.
+#[derive(Default)]
+pub struct Memory {
+    /// The check of this generation.
+    pub checked: Option<(i64, Checked)>,
+    /// The walk of the running revision.
+    pub walker: Option<Walker>,
+    walked: String,
+}
+
+impl Memory {
+    /// The walker of the running revision, new when the revision changed.
+    fn walker(&mut self, running: &Running, graph: &Graph) -> (&mut Walker, bool) {
+        let hash = running.graph.hash();
+        let fresh = self.walker.is_none() || self.walked != hash;
+        if fresh {
+            self.walker = None;
+            hash.clone_into(&mut self.walked);
+        }
+        (self.walker.get_or_insert_with(|| Walker::new(running.graph.clone(), owner(graph))), fresh)
+    }
+}
+
+/// Decides what to do. Cannot fail: whatever was observed, something sensible follows.
+pub fn plan(checked: &Checked, snapshot: &Snapshot<'_>, memory: &mut Memory) -> Plan {
+    if snapshot.graph.metadata.deletion_timestamp.is_some() {
+        return plan_teardown(checked, snapshot);
+    }
+    let Some(running) = &checked.running else { return Plan::default() };
+    let (walker, fresh) = memory.walker(running, snapshot.graph);
+    let changed = if fresh { &Changed::All } else { &snapshot.changed };
+    let Step { actions, wake, .. } = walker.step(changed, snapshot.world, snapshot.now);
+    let mut stages = prelude(running, snapshot, &actions);
+    stages.push(actions.into_iter().map(Effect::Walk).collect());
+    stages.push(superseded(snapshot, running));
+    stages.retain(|stage| !stage.is_empty());
+    Plan { stages, wake, teardown: None }
+}
+
+/// What must be durable before the first object is applied.
+fn prelude(running: &Running, snapshot: &Snapshot<'_>, actions: &[Action]) -> Vec<Vec<Effect>> {
+    let graph = snapshot.graph;
+    let mut stages = Vec::new();
+    if !has_finalizer(graph) {
+        stages.push(vec![Effect::AddFinalizer]);
+    }
+    let name = revision_name(&name_of(&graph.metadata), running.generation);
+    let newest = snapshot.revisions.last();
+    let known = snapshot.revisions.iter().any(|revision| name_of(&revision.metadata) == name)
+        || newest.is_some_and(|revision| revision.spec.hash == running.graph.hash());
+    if !known {
+        stages.push(vec![Effect::EnsureRevision(Box::new(revision(graph, running, name)))]);
+    }
+    let recorded = recorded_kinds(graph);
+    let applied = actions.iter().filter(|action| !action.is_removal()).map(|action| action.id().gvk.clone());
+    let needed: BTreeSet<Gvk> = running.graph.static_kinds().into_iter().chain(applied).collect();
+    if !needed.is_subset(&recorded) {
+        let all = recorded.union(&needed).map(kind_reference).collect();
+        stages.push(vec![Effect::RecordKinds(all)]);
+    }
+    stages
+}
+
+/// Revisions beyond the ones we keep.
+fn superseded(snapshot: &Snapshot<'_>, running: &Running) -> Vec<Effect> {
+    let count = snapshot.revisions.len().saturating_sub(REVISIONS_KEPT + 1);
+    let old = snapshot.revisions.iter().take(count);
+    old.filter(|revision| revision.spec.generation != running.generation)
+        .map(|revision| Effect::DropRevision {
+            name: name_of(&revision.metadata),
+            uid: revision.metadata.uid.clone().unwrap_or_default(),
+        })
+        .collect()
+}
+
+fn plan_teardown(checked: &Checked, snapshot: &Snapshot<'_>) -> Plan {
+    if !has_finalizer(snapshot.graph) {
+        return Plan::default();
+    }
+    let compiled = checked.running.as_ref().map(|running| running.graph.as_ref());
+    let step = teardown_step(&owner(snapshot.graph), snapshot.world, compiled, snapshot.now);
+    let stage = match step.done {
+        true => vec![Effect::RemoveFinalizer],
+        false => step.actions.into_iter().map(Effect::Walk).collect(),
+    };
+    let stages = if stage.is_empty() { Vec::new() } else { vec![stage] };
+    Plan { stages, wake: step.wake, teardown: Some(step.waits) }
+}
+
+/// The kinds that the Graph's status says were, or may have been, applied.
+pub fn recorded_kinds(graph: &Graph) -> BTreeSet<Gvk> {
+    let recorded = graph.status.iter().flat_map(|status| &status.kinds);
+    recorded.filter_map(|kind| Gvk::parse(&kind.api_version, &kind.kind)).collect()
+}
+
+pub(super) fn kind_reference(gvk: &Gvk) -> KindReference {
+    KindReference { api_version: gvk.api_version(), kind: gvk.kind.clone() }
+}
+
+/// `<graph>-g00003`: the generation is the identity, so creating it twice makes one.
+pub fn revision_name(graph: &str, generation: i64) -> String {
+    let head: String = graph.chars().take(245).collect();
+    format!("{head}-g{generation:05}")
+}
+
+fn revision(graph: &Graph, running: &Running, name: String) -> GraphRevision {
+    let spec = GraphRevisionSpec {
+        graph_name: name_of(&graph.metadata),
+        generation: running.generation,
+        hash: running.graph.hash().to_owned(),
+        nodes: running.nodes.as_ref().clone(),
+    };
+    let mut revision = GraphRevision::new(&name, spec);
+    revision.metadata.namespace = graph.metadata.namespace.clone();
+    revision.metadata.owner_references = Some(vec![owner_reference(graph)]);
+    let labels = revision.metadata.labels.get_or_insert_default();
+    labels.insert("experimental.kro.run/graph-generation".to_owned(), running.generation.to_string());
+    revision
+}
+
+fn owner_reference(graph: &Graph) -> OwnerReference {
+    OwnerReference {
+        api_version: format!("{}/{}", kardinal_api::graph::GROUP, kardinal_api::graph::VERSION),
+        kind: "Graph".to_owned(),
+        name: name_of(&graph.metadata),
+        uid: graph.metadata.uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+fn has_finalizer(graph: &Graph) -> bool {
+    graph.metadata.finalizers.iter().flatten().any(|name| name == FINALIZER)
+}

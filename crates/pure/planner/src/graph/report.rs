@@ -1,0 +1,245 @@
+//! What to tell the user about a Graph: conditions, node states, events on transition.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kardinal_api::graph::{self as api, Graph, GraphStatus, KindReference, NodeStatus, ObjectReference};
+use kardinal_graph::{NodeReport, NodeState, ObjectId, Wait, WaitReason};
+
+use super::plan::{kind_reference, recorded_kinds, revision_name};
+use super::{Checked, Memory, Plan, name_of};
+
+/// What one pass tells.
+#[derive(Debug)]
+pub struct Report {
+    /// The whole status, when it differs from the one observed.
+    pub status: Option<GraphStatus>,
+    /// Transitions.
+    pub notes: Vec<Note>,
+}
+
+/// A transition worth an Event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Whether somebody should look.
+    pub warning: bool,
+    /// The condition's reason.
+    pub reason: String,
+    /// The condition's message.
+    pub message: String,
+}
+
+/// Folds a pass into the Graph's status.
+pub fn report(graph: &Graph, checked: &Checked, plan: &Plan, memory: &Memory, now: Timestamp) -> Report {
+    let old = graph.status.clone().unwrap_or_default();
+    let generation = graph.metadata.generation.unwrap_or_default();
+    let nodes: Vec<NodeStatus> = match &memory.walker {
+        Some(walker) => walker.reports().map(|(id, report)| node_status(id, report)).collect(),
+        None => Vec::new(),
+    };
+    let judged = [
+        Some(compiled(checked)),
+        Some(ready(checked, plan, memory)),
+        plan.teardown.as_deref().and_then(finalizer_skipped),
+        plan.teardown.as_deref().and_then(teardown_blocked),
+    ];
+    let mut notes = Vec::new();
+    let conditions = judged
+        .into_iter()
+        .flatten()
+        .map(|judgement| judgement.condition(&old.conditions, generation, now, &mut notes))
+        .collect();
+    let status = GraphStatus {
+        observed_generation: Some(generation),
+        conditions,
+        revision: checked
+            .running
+            .as_ref()
+            .map(|running| revision_name(&name_of(&graph.metadata), running.generation)),
+        kinds: kinds(graph, memory),
+        nodes,
+    };
+    let status = (status != old).then_some(status);
+    Report { status, notes }
+}
+
+/// A condition before it knows when it last changed.
+struct Judgement {
+    type_: &'static str,
+    status: &'static str,
+    reason: String,
+    message: String,
+}
+
+impl Judgement {
+    fn condition(
+        self,
+        old: &[Condition],
+        generation: i64,
+        now: Timestamp,
+        notes: &mut Vec<Note>,
+    ) -> Condition {
+        let before = old.iter().find(|condition| condition.type_ == self.type_);
+        let same_status = before.filter(|before| before.status == self.status);
+        if same_status.is_none_or(|before| before.reason != self.reason) {
+            let warning = self.status == "False";
+            notes.push(Note { warning, reason: self.reason.clone(), message: self.message.clone() });
+        }
+        Condition {
+            type_: self.type_.to_owned(),
+            status: self.status.to_owned(),
+            reason: self.reason,
+            message: self.message,
+            observed_generation: Some(generation),
+            // Conditions carry whole seconds.
+            last_transition_time: same_status
+                .map_or_else(|| Time(whole_second(now)), |before| before.last_transition_time.clone()),
+        }
+    }
+}
+
+fn compiled(checked: &Checked) -> Judgement {
+    match checked.problems.first() {
+        None => Judgement {
+            type_: api::COMPILED,
+            status: "True",
+            reason: "Compiled".to_owned(),
+            message: "all expressions compile and the nodes have an order".to_owned(),
+        },
+        Some(first) => {
+            let messages: Vec<String> = checked.problems.iter().take(10).map(ToString::to_string).collect();
+            Judgement {
+                type_: api::COMPILED,
+                status: "False",
+                reason: first.reason.to_string(),
+                message: messages.join("; "),
+            }
+        }
+    }
+}
+
+fn ready(checked: &Checked, plan: &Plan, memory: &Memory) -> Judgement {
+    let judgement = |status, reason: &str, message: String| Judgement {
+        type_: api::READY,
+        status,
+        reason: reason.to_owned(),
+        message,
+    };
+    if let Some(waits) = &plan.teardown {
+        return judgement("Unknown", "Terminating", sentence(waits).unwrap_or_else(|| "objects are removed in reverse order".to_owned()));
+    }
+    let (Some(_), Some(walker)) = (&checked.running, &memory.walker) else {
+        return judgement("False", "NotCompiled", "correct the problems that `Compiled` lists".to_owned());
+    };
+    if !checked.problems.is_empty() {
+        let message = "the newest edit does not compile; the last good revision goes on running";
+        return judgement("False", "NotCompiled", message.to_owned());
+    }
+    let worst = walker.reports().map(|(_, report)| report.state).max().unwrap_or(NodeState::Ready);
+    let such: Vec<(&str, &NodeReport)> =
+        walker.reports().filter(|(_, report)| report.state == worst).collect();
+    let status = match worst {
+        NodeState::Ready | NodeState::Excluded => {
+            return judgement("True", "Ready", "all nodes are applied and ready".to_owned());
+        }
+        NodeState::NotReady | NodeState::Pending | NodeState::Blocked => "Unknown",
+        NodeState::Conflict | NodeState::Error | NodeState::SystemError => "False",
+    };
+    let names: Vec<&str> = such.iter().map(|(id, _)| *id).take(5).collect();
+    let more = such.len().saturating_sub(names.len());
+    let detail = such.first().map(|(_, report)| report.message.as_str()).unwrap_or_default();
+    let mut message = format!("{} of `{}`", worst.as_str(), names.join("`, `"));
+    if more > 0 {
+        message.push_str(&format!(" and {more} more"));
+    }
+    if !detail.is_empty() {
+        message.push_str(&format!(": {detail}"));
+    }
+    judgement(status, worst.as_str(), message)
+}
+
+fn finalizer_skipped(waits: &[Wait]) -> Option<Judgement> {
+    let skipped: Vec<Wait> =
+        waits.iter().filter(|wait| wait.why == WaitReason::FinalizerSkipped).cloned().collect();
+    Some(Judgement {
+        type_: api::FINALIZER_SKIPPED,
+        status: "True",
+        reason: "NotRendered".to_owned(),
+        message: sentence(&skipped)?,
+    })
+}
+
+fn teardown_blocked(waits: &[Wait]) -> Option<Judgement> {
+    let blocking: Vec<Wait> = waits
+        .iter()
+        .filter(|wait| matches!(wait.why, WaitReason::Terminating | WaitReason::Finalizing | WaitReason::KindUnknown))
+        .cloned()
+        .collect();
+    Some(Judgement {
+        type_: api::TEARDOWN_BLOCKED,
+        status: "True",
+        reason: "Waiting".to_owned(),
+        message: sentence(&blocking)?,
+    })
+}
+
+fn sentence(waits: &[Wait]) -> Option<String> {
+    let parts: Vec<String> =
+        waits.iter().take(5).map(|wait| format!("`{}`: {}", wait.node, wait.detail)).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Recorded kinds never shrink while the Graph lives: an object of an old kind may still be there.
+fn kinds(graph: &Graph, memory: &Memory) -> Vec<KindReference> {
+    let mut kinds = recorded_kinds(graph);
+    if let Some(walker) = &memory.walker {
+        kinds.extend(walker.graph().static_kinds());
+    }
+    kinds.iter().map(kind_reference).collect()
+}
+
+fn node_status(id: &str, report: &NodeReport) -> NodeStatus {
+    NodeStatus {
+        id: id.to_owned(),
+        state: node_state(report.state),
+        message: (!report.message.is_empty()).then(|| report.message.clone()),
+        waits: report.waits.iter().map(wait_status).collect(),
+        objects: report.objects.iter().map(object_reference).collect(),
+        propagating: report.propagating,
+        retained: report.retained,
+    }
+}
+
+fn node_state(state: NodeState) -> api::NodeState {
+    match state {
+        NodeState::Ready => api::NodeState::Ready,
+        NodeState::NotReady => api::NodeState::NotReady,
+        NodeState::Pending => api::NodeState::Pending,
+        NodeState::Excluded => api::NodeState::Excluded,
+        NodeState::Blocked => api::NodeState::Blocked,
+        NodeState::Conflict => api::NodeState::Conflict,
+        NodeState::Error => api::NodeState::Error,
+        NodeState::SystemError => api::NodeState::SystemError,
+    }
+}
+
+fn wait_status(wait: &Wait) -> api::Wait {
+    api::Wait {
+        node: wait.node.clone(),
+        why: format!("{:?}", wait.why),
+        detail: (!wait.detail.is_empty()).then(|| wait.detail.clone()),
+        until: wait.until,
+    }
+}
+
+fn object_reference(id: &ObjectId) -> ObjectReference {
+    ObjectReference {
+        api_version: id.gvk.api_version(),
+        kind: id.gvk.kind.clone(),
+        namespace: id.namespace.clone(),
+        name: id.name.clone(),
+    }
+}
+
+fn whole_second(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}

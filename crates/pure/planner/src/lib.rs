@@ -1,0 +1,6 @@
+//! What to do, decided without doing it: one folder per kind, with `check`, `plan` and `report`.
+//!
+//! Every function here is pure: observations and the time come in, values go out.
+//! Nothing in this crate may read a clock, call a server or wait.
+
+pub mod graph;

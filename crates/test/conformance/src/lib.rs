@@ -1,0 +1,1 @@
+//! (header to be written with the crate)

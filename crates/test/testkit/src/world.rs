@@ -1,0 +1,195 @@
+//! The three worlds.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Namespace;
+use kardinal_cluster::{Clock, install};
+use kardinal_controllers::{Controllers, Settings};
+use kube::Api;
+use kube::api::PostParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use crate::clock::{ShiftedClock, VirtualClock};
+use crate::real::{Cluster, programs};
+use crate::up::Up;
+
+/// How long a scenario waits for something that must happen. Only a failing test ever waits that long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Which world it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorldKind {
+    /// Everything in this process, with virtual time.
+    Memory,
+    /// `kardinal up` over HTTPS.
+    Up,
+    /// A real kube-apiserver.
+    Real,
+}
+
+/// A control plane with our kinds and our controllers, and a namespace of its own.
+pub struct World {
+    /// Which world it is.
+    pub kind: WorldKind,
+    /// The only door to it.
+    pub client: kube::Client,
+    /// The scenario's namespace.
+    pub namespace: String,
+    clock: WorldClock,
+    controllers: tokio::sync::Mutex<Option<Controllers>>,
+}
+
+enum WorldClock {
+    Virtual(VirtualClock),
+    Shifted(ShiftedClock),
+}
+
+impl WorldClock {
+    fn shared(&self) -> Arc<dyn Clock> {
+        match self {
+            WorldClock::Virtual(clock) => Arc::new(*clock),
+            WorldClock::Shifted(clock) => Arc::new(clock.clone()),
+        }
+    }
+}
+
+impl World {
+    async fn start(kind: WorldKind, client: kube::Client, clock: WorldClock) -> anyhow::Result<World> {
+        // `RUST_LOG=kardinal=debug cargo test …` shows what the controllers do; a second subscriber is no news.
+        let filter = tracing_subscriber::EnvFilter::from_default_env();
+        let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
+        install::ensure_definitions(&client, &kardinal_api::crds()).await?;
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        let mut namespace = Namespace::default();
+        namespace.metadata.generate_name = Some("story-".to_owned());
+        let made = namespaces.create(&PostParams::default(), &namespace).await?;
+        let namespace = made.metadata.name.context("the server names the namespace")?;
+        let world = World { kind, client, namespace, clock, controllers: tokio::sync::Mutex::new(None) };
+        world.start_controllers().await;
+        Ok(world)
+    }
+
+    /// The controllers' present.
+    pub fn now(&self) -> Timestamp {
+        self.clock.shared().now()
+    }
+
+    /// Lets time pass for the controllers.
+    pub async fn advance(&self, by: SignedDuration) {
+        match &self.clock {
+            WorldClock::Virtual(_) => {
+                tokio::time::sleep(Duration::try_from(by).unwrap_or_default()).await;
+            }
+            WorldClock::Shifted(clock) => clock.advance(by),
+        }
+    }
+
+    /// Starts our controllers unless they run.
+    pub async fn start_controllers(&self) {
+        let mut controllers = self.controllers.lock().await;
+        if controllers.is_none() {
+            let clock = self.clock.shared();
+            *controllers = Some(Controllers::start(self.client.clone(), clock, &Settings::default()));
+        }
+    }
+
+    /// Stops our controllers and forgets everything they remembered.
+    pub async fn stop_controllers(&self) {
+        if let Some(controllers) = self.controllers.lock().await.take() {
+            controllers.stop().await;
+        }
+    }
+
+    /// Asks until the answer is yes; the answer to the last question is part of the failure.
+    pub async fn eventually<T, F>(&self, what: &str, mut ask: impl FnMut() -> F) -> anyhow::Result<T>
+    where
+        F: Future<Output = anyhow::Result<Result<T, String>>>,
+    {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let last = match ask().await? {
+                Ok(found) => return Ok(found),
+                Err(last) => last,
+            };
+            if tokio::time::Instant::now() > deadline {
+                bail!("{what}: still not so after {PATIENCE:?}; last seen: {last}");
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+/// Runs a scenario in memory, with virtual time.
+pub fn in_memory(scenario: impl AsyncFnOnce(&World) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
+    runtime.block_on(async {
+        let start: Timestamp = "2026-04-09T10:00:00Z".parse()?;
+        let clock = VirtualClock::starting_at(start);
+        let options = kardinal_apiserver::Options {
+            clock: Arc::new(clock),
+            seed: Some(1),
+            ..kardinal_apiserver::Options::default()
+        };
+        let server = kardinal_apiserver::Server::start(options).await?;
+        let client = server.client("default");
+        let world = World::start(WorldKind::Memory, client, WorldClock::Virtual(clock)).await?;
+        let told = scenario(&world).await;
+        world.stop_controllers().await;
+        server.shutdown().await;
+        told
+    })
+}
+
+/// Runs a scenario on `kardinal up` over HTTPS. The controllers run in this process, so that their clock can be moved.
+pub fn on_kardinal_up(scenario: impl AsyncFnOnce(&World) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let up = Up::start(&["--graph-controller=external"])?;
+    let told = over_https(WorldKind::Up, &up.kubeconfig, scenario);
+    told.with_context(|| format!("kardinal up said:\n{}", up.log()))
+}
+
+/// Runs a scenario on a real kube-apiserver, one at a time: our controllers see the whole cluster.
+pub fn on_real_kubernetes(scenario: impl AsyncFnOnce(&World) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let Some(kubeconfig) = real_kubeconfig()? else { return Ok(()) };
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    over_https(WorldKind::Real, &kubeconfig, scenario)
+}
+
+/// The kubeconfig of this process's real cluster, which is started on first use.
+pub fn real_kubeconfig() -> anyhow::Result<Option<std::path::PathBuf>> {
+    static CLUSTER: OnceLock<Result<Option<Cluster>, String>> = OnceLock::new();
+    let cluster = CLUSTER.get_or_init(|| {
+        let start = || programs()?.map(|programs| Cluster::start(&programs)).transpose();
+        start().map_err(|error: anyhow::Error| format!("{error:#}"))
+    });
+    match cluster {
+        Ok(cluster) => Ok(cluster.as_ref().map(|cluster| cluster.kubeconfig.clone())),
+        Err(message) => bail!("the real cluster did not start: {message}"),
+    }
+}
+
+fn over_https(
+    kind: WorldKind,
+    kubeconfig: &std::path::Path,
+    scenario: impl AsyncFnOnce(&World) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let client = client_of(kubeconfig).await?;
+        let world = World::start(kind, client, WorldClock::Shifted(ShiftedClock::new())).await?;
+        let told = scenario(&world).await;
+        world.stop_controllers().await;
+        told
+    })
+}
+
+/// A client for what a kubeconfig describes.
+pub async fn client_of(kubeconfig: &std::path::Path) -> anyhow::Result<kube::Client> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    Ok(kube::Client::try_from(config)?)
+}
