@@ -62,17 +62,19 @@ async fn run(store: &Store, clock: &dyn Clock) {
 
 /// The events that are due, and when the next one is.
 fn look(store: &Store, now: Timestamp) -> (Vec<Request>, Option<Timestamp>) {
-    let model = store.read();
     let mut due = Vec::new();
     let mut next: Option<Timestamp> = None;
     for (resource, group) in RESOURCES {
-        let Some(collection) = model.collection(resource) else { continue };
-        for event in collection.iter().filter(|event| !event.terminating()) {
-            let Some(end) = last_seen(event.value()).and_then(|seen| seen.checked_add(LIFETIME).ok()) else {
-                continue;
-            };
+        let events: Vec<Arc<Object>> = match store.read().collection(resource) {
+            Some(collection) => collection.iter().filter(|event| !event.terminating()).cloned().collect(),
+            None => continue,
+        };
+        // Reading the times means parsing: that is done without the lock.
+        for event in events {
+            let seen = last_seen(&event.value());
+            let Some(end) = seen.and_then(|seen| seen.checked_add(LIFETIME).ok()) else { continue };
             if end <= now {
-                due.push(delete(group, event));
+                due.push(delete(group, &event));
             } else {
                 next = Some(next.map_or(end, |other| other.min(end)));
             }

@@ -128,7 +128,10 @@ fn verbs(definition: &Definition) -> &'static [&'static str] {
 }
 
 /// Name, response kind and verbs of each subresource of a version.
-fn subresources<'a>(definition: &'a Definition, version: &'a Version) -> Vec<(&'a str, [&'a str; 3], Vec<&'static str>)> {
+fn subresources<'a>(
+    definition: &'a Definition,
+    version: &'a Version,
+) -> Vec<(&'a str, [&'a str; 3], Vec<&'static str>)> {
     let own = [definition.group.as_str(), version.name.as_str(), definition.kind.as_str()];
     let mut found = Vec::new();
     for name in &version.subresources {

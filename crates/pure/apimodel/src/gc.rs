@@ -141,7 +141,11 @@ impl Collector {
 
     /// Looks at an object (again) later.
     pub fn retry(&mut self, key: Key) {
-        if &*key.resource == CRD_RESOURCE { self.crds.insert(key) } else { self.queue.insert(key) };
+        if &*key.resource == CRD_RESOURCE {
+            self.crds.insert(key)
+        } else {
+            self.queue.insert(key)
+        };
     }
 
     /// The options that housekeeping writes with.

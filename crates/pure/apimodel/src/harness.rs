@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::gc::Collector;
 use crate::model::{
-    Change, DeleteOptions, FieldValidation, Ids, ListOptions, Model, Outcome, PatchKind, Request, Target, Verb,
-    VersionMatch, WriteOptions, parse_dry_run, parse_propagation,
+    Change, DeleteOptions, FieldValidation, Ids, ListOptions, Model, Outcome, PatchKind, Request, Target,
+    Verb, VersionMatch, WriteOptions, parse_dry_run, parse_propagation,
 };
 use crate::namespace;
 use crate::status::Status;
@@ -165,7 +165,8 @@ pub(crate) fn request(line: &str, body: Value) -> Result<Request, Status> {
         "STRATEGIC" => patch(PatchKind::Strategic),
         "APPLY" => patch(PatchKind::Apply),
         "DELETE" => {
-            let mut delete = if body.is_null() { DeleteOptions::default() } else { DeleteOptions::from_json(&body)? };
+            let mut delete =
+                if body.is_null() { DeleteOptions::default() } else { DeleteOptions::from_json(&body)? };
             delete.dry_run |= options.dry_run;
             if let Some(policy) = query.get("propagationPolicy") {
                 delete.propagation = Some(parse_propagation(policy)?);
@@ -207,7 +208,10 @@ fn parse(path: &str) -> (Target, BTreeMap<String, String>) {
         target.group = steps.remove(0).into();
     }
     target.version = steps.remove(0).into();
-    let scoped = steps.first() == Some(&"namespaces") && steps.len() > 2 && steps[2] != "finalize" && steps[2] != "status";
+    let scoped = steps.first() == Some(&"namespaces")
+        && steps.len() > 2
+        && steps[2] != "finalize"
+        && steps[2] != "status";
     if scoped {
         steps.remove(0);
         target.namespace = steps.remove(0).into();

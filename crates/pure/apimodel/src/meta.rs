@@ -41,7 +41,10 @@ pub fn name_problems(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
 fn is_label(text: &str) -> bool {
     let bytes = text.as_bytes();
     let inner = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
-    !bytes.is_empty() && bytes.iter().all(inner) && bytes.first() != Some(&b'-') && bytes.last() != Some(&b'-')
+    !bytes.is_empty()
+        && bytes.iter().all(inner)
+        && bytes.first() != Some(&b'-')
+        && bytes.last() != Some(&b'-')
 }
 
 fn is_subdomain(text: &str) -> bool {
@@ -269,7 +272,11 @@ fn owner_problems(metadata: &Value, errors: &mut Vec<FieldError>) {
         for field in ["kind", "name", "uid"] {
             let value = text(reference, field);
             if value.is_empty() {
-                errors.push(FieldError::invalid(format!("{path}.{field}"), &value.into(), "must not be empty"));
+                errors.push(FieldError::invalid(
+                    format!("{path}.{field}"),
+                    &value.into(),
+                    "must not be empty",
+                ));
             }
         }
         if api_version == "v1" && text(reference, "kind") == "Event" {
@@ -348,7 +355,8 @@ pub fn update_problems(new: &Value, old: &Value) -> Vec<FieldError> {
 /// Warnings about finalizers without a domain, as the API server gives them for added ones.
 pub fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let nothing = Value::Null;
-    let before: BTreeSet<&str> = old.map(|o| finalizers(o.get("metadata").unwrap_or(&nothing)).collect()).unwrap_or_default();
+    let before: BTreeSet<&str> =
+        old.map(|o| finalizers(o.get("metadata").unwrap_or(&nothing)).collect()).unwrap_or_default();
     let known = ["orphan", "foregroundDeletion", "kubernetes"];
     finalizers(new.get("metadata").unwrap_or(&nothing))
         .filter(|f| !before.contains(f) && !f.contains('/') && !known.contains(f))

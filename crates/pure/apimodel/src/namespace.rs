@@ -82,7 +82,10 @@ fn content(model: &Model, name: &str) -> Content {
 }
 
 fn delete(definition: &Definition, object: &Object) -> Option<Request> {
-    let mut options = DeleteOptions { propagation: Some(crate::model::Propagation::Background), ..DeleteOptions::default() };
+    let mut options = DeleteOptions {
+        propagation: Some(crate::model::Propagation::Background),
+        ..DeleteOptions::default()
+    };
     options.preconditions.uid = Some(object.uid().to_owned());
     request_for(definition, object, Verb::Delete { options })
 }
@@ -112,21 +115,50 @@ fn finalize(namespace: &Object) -> Request {
 
 /// Conditions that say what the namespace waits for; nothing when they already say so.
 fn report(namespace: &Object, content: &Content) -> Option<Request> {
-    let resources: Vec<String> =
-        content.resources.iter().map(|(name, n)| format!("{} has {n} resource instances", dotted(name))).collect();
+    let resources: Vec<String> = content
+        .resources
+        .iter()
+        .map(|(name, n)| format!("{} has {n} resource instances", dotted(name)))
+        .collect();
     let finalizers: Vec<String> =
         content.finalizers.iter().map(|(name, n)| format!("{name} in {n} resource instances")).collect();
     let wanted = [
-        ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered".to_owned()),
-        ("NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions", "All legacy kube types successfully parsed".to_owned()),
-        ("NamespaceDeletionContentFailure", "False", "ContentDeleted", "All content successfully deleted, may be waiting on finalization".to_owned()),
-        ("NamespaceContentRemaining", "True", "SomeResourcesRemain", format!("Some resources are remaining: {}", resources.join(", "))),
-        ("NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain", format!("Some content in the namespace has finalizers remaining: {}", finalizers.join(", "))),
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            "False",
+            "ResourcesDiscovered",
+            "All resources successfully discovered".to_owned(),
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            "False",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed".to_owned(),
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            "False",
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization".to_owned(),
+        ),
+        (
+            "NamespaceContentRemaining",
+            "True",
+            "SomeResourcesRemain",
+            format!("Some resources are remaining: {}", resources.join(", ")),
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            "True",
+            "SomeFinalizersRemain",
+            format!("Some content in the namespace has finalizers remaining: {}", finalizers.join(", ")),
+        ),
     ];
     let mut body = namespace.value();
     let current = body.pointer("/status/conditions").and_then(Value::as_array);
     let says = |kind: &str, message: &str| {
-        current.is_some_and(|list| list.iter().any(|c| text(c, "type") == kind && text(c, "message") == message))
+        current
+            .is_some_and(|list| list.iter().any(|c| text(c, "type") == kind && text(c, "message") == message))
     };
     if wanted.iter().all(|(kind, _, _, message)| says(kind, message)) {
         return None;

@@ -195,7 +195,9 @@ impl Parser {
             let problems = meta::label_value_problems(value);
             if !problems.is_empty() {
                 let path = format!("values[{index}][{key}]");
-                return Err(FieldError::invalid(path, &value.as_str().into(), &problems.join("; ")).to_string());
+                return Err(
+                    FieldError::invalid(path, &value.as_str().into(), &problems.join("; ")).to_string()
+                );
             }
         }
         Ok(operator)

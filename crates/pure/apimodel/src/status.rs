@@ -207,7 +207,8 @@ impl Status {
 
     /// 409: the object changed since the client read it.
     pub fn modified(resource: &str, name: &str) -> Status {
-        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
         Status::conflict(resource, name, why)
     }
 
@@ -253,7 +254,8 @@ impl Status {
 
     /// 422 from field errors; `kind` is `Kind.group`.
     pub fn invalid_fields(kind: &str, name: &str, errors: Vec<FieldError>) -> Status {
-        let path = |error: &FieldError| if error.path.is_empty() { "<nil>".into() } else { error.path.clone() };
+        let path =
+            |error: &FieldError| if error.path.is_empty() { "<nil>".into() } else { error.path.clone() };
         let causes = errors.into_iter().map(|error| {
             let field = path(&error);
             StatusCause { reason: error.reason.as_str().into(), message: error.message, field }
@@ -306,8 +308,7 @@ impl Status {
 
     /// 406; `accepted` lists the media types that can be produced.
     pub fn not_acceptable(accepted: &[&str]) -> Status {
-        let message =
-            format!("only the following media types are accepted: {}", accepted.join(", "));
+        let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Status::new(406, Reason::NotAcceptable, message)
     }
 

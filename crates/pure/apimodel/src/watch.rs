@@ -80,8 +80,7 @@ pub struct Filter {
 impl Filter {
     /// Whether the watch sees this state of an object.
     pub fn matches(&self, object: &Object) -> bool {
-        (self.namespace.is_empty() || object.namespace() == self.namespace)
-            && self.selectors.matches(object)
+        (self.namespace.is_empty() || object.namespace() == self.namespace) && self.selectors.matches(object)
     }
 
     /// The event that a change is, as seen through this filter.
@@ -123,14 +122,7 @@ struct Recent {
 impl Log {
     /// An empty log that begins after version `floor`.
     pub fn new(limits: Limits, floor: u64) -> Log {
-        Log {
-            limits,
-            floor,
-            resources: BTreeMap::new(),
-            order: VecDeque::new(),
-            bytes: 0,
-            last: floor,
-        }
+        Log { limits, floor, resources: BTreeMap::new(), order: VecDeque::new(), bytes: 0, last: floor }
     }
 
     /// Adds a committed change and forgets the oldest ones beyond the limits.

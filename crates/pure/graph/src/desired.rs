@@ -66,6 +66,8 @@ pub(crate) struct Desired {
     pub(crate) object: Value,
     pub(crate) status: Option<Value>,
     pub(crate) hash: String,
+    /// Whether fields that somebody changed by hand are simply put right.
+    repairs: bool,
 }
 
 impl Desired {
@@ -99,8 +101,7 @@ impl Desired {
             note(INDEX_ANNOTATION, index.to_string());
         }
         let mut labels = entries(&mut metadata, "labels")?;
-        let digest =
-            sha256_hex(json!([object, metadata, annotations, labels, status]).to_string().as_bytes());
+        let digest = digest_of(&(&object, &metadata, &annotations, &labels, &status));
         annotations.insert(owner.annotation(&node.id, reference, HASH_ANNOTATION), json!(digest));
         labels.insert(owner.reference_label(&node.id), json!(reference.as_str()));
         metadata.insert("annotations".to_owned(), Value::Object(annotations));
@@ -113,7 +114,9 @@ impl Desired {
             }
             body
         });
-        Ok(Desired { id, object: Value::Object(object), status, hash: digest })
+        let repairs =
+            reference == ReferenceKind::Template && observed.is_some_and(|object| is_only_ours(object, owner));
+        Ok(Desired { id, object: Value::Object(object), status, hash: digest, repairs })
     }
 
     /// Whether the observed object is what we want, judged by its annotation and content alone.
@@ -132,7 +135,7 @@ impl Desired {
         let (id, object, status) = (self.id.clone(), self.object.clone(), self.status.clone());
         match node.kind {
             NodeKind::Patch => Action::Patch { node: node.id.clone(), id, object, status },
-            _ => Action::Apply { node: node.id.clone(), id, object, status, force: node.force },
+            _ => Action::Apply { node: node.id.clone(), id, object, status, force: node.force || self.repairs },
         }
     }
 
@@ -140,6 +143,17 @@ impl Desired {
     pub(crate) fn projection(&self, observed: &Value) -> u64 {
         projection(observed, &self.object, self.status.as_ref())
     }
+}
+
+/// Whether nobody else applies the object. A change made by hand is drift and is put right; a field that another
+/// applier claims is a conflict of two intents, which only people can resolve.
+fn is_only_ours(object: &Value, owner: &Owner) -> bool {
+    let manager = owner.field_manager();
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    entries.into_iter().flatten().all(|entry| {
+        text_at(entry, &["operation"]) != Some("Apply")
+            || text_at(entry, &["manager"]) == Some(manager.as_str())
+    })
 }
 
 /// Hash of the observed object seen through what was applied.

@@ -28,7 +28,9 @@ pub(crate) fn covers(observed: &Value, desired: &Value) -> bool {
 }
 
 fn project(observed: Option<&Value>, desired: &Value, hasher: &mut DefaultHasher) {
-    match (observed, desired) {
+    match (observed.filter(|value| !is_empty(value)), desired) {
+        (None, Value::Object(want)) => want.values().for_each(|want| project(None, want, hasher)),
+        (None, _) => 0u8.hash(hasher),
         (Some(Value::Object(have)), Value::Object(want)) => {
             for (key, want) in want {
                 project(have.get(key), want, hasher);
@@ -39,8 +41,7 @@ fn project(observed: Option<&Value>, desired: &Value, hasher: &mut DefaultHasher
                 project(Some(have), want, hasher);
             }
         }
-        (Some(have), _) if !is_empty(have) => hash_value(have, hasher),
-        _ => 0u8.hash(hasher),
+        (Some(have), _) => hash_value(have, hasher),
     }
 }
 

@@ -71,16 +71,15 @@ async fn a_full_server_says_429_and_recovers() {
     let client = Client::try_from(config(handle.kubeconfig()).await).unwrap();
     // A request that never finishes its body holds the only place.
     let endless = futures::stream::pending::<Result<bytes::Bytes, std::io::Error>>();
-    let body = kube::client::Body::wrap_body(Body::from_stream(endless));
-    let slow = http::Request::post(MAPS).header("content-type", "application/json").body(body).unwrap();
-    let hanging = tokio::spawn({
-        let client = client.clone();
-        async move { client.send(slow).await.map(|response| response.status()) }
-    });
+    let slow = http::Request::post(MAPS)
+        .header("content-type", "application/json")
+        .body(Body::from_stream(endless))
+        .unwrap();
+    let hanging = tokio::spawn(server.router().oneshot(slow));
     let api: Api<ConfigMap> = Api::namespaced(client, "default");
-    let list = || api.list(&kube::api::ListParams::default());
+    let everything = kube::api::ListParams::default();
     let refused = loop {
-        match list().await {
+        match api.list(&everything).await {
             Ok(_) => tokio::task::yield_now().await,
             Err(kube::Error::Api(status)) => break status,
             Err(other) => panic!("{other}"),

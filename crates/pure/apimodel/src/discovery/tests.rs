@@ -55,7 +55,10 @@ fn aggregated_documents() {
     let widgets = &group["versions"][0]["resources"][0];
     assert_eq!(widgets["responseKind"], json!({"group": "example.com", "version": "v1", "kind": "Widget"}));
     assert_eq!(widgets["scope"], "Namespaced");
-    assert_eq!(find(&widgets["subresources"], "subresource", "status")["verbs"], json!(["get", "patch", "update"]));
+    assert_eq!(
+        find(&widgets["subresources"], "subresource", "status")["verbs"],
+        json!(["get", "patch", "update"])
+    );
 }
 
 #[test]

@@ -92,7 +92,11 @@ fn an_object_lives_while_one_owner_does() {
     world.ok(&format!("DELETE {CM}/one"), Value::Null);
     world.settle();
     let child = world.must(&format!("{CM}/child"));
-    assert_eq!(child["metadata"]["ownerReferences"], json!([reference(&two, false)]), "the dangling one is dropped");
+    assert_eq!(
+        child["metadata"]["ownerReferences"],
+        json!([reference(&two, false)]),
+        "the dangling one is dropped"
+    );
     world.ok(&format!("DELETE {CM}/two"), Value::Null);
     world.settle();
     assert!(world.names(CM).is_empty());

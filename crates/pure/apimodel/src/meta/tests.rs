@@ -52,7 +52,9 @@ fn label_keys_and_values() {
     ] {
         assert_eq!(label_key_problems(key).is_empty(), fine, "{key}");
     }
-    for (value, fine) in [("", true), ("a", true), ("A_b.c", true), ("a b", false), ("-", false), (long.as_str(), false)] {
+    for (value, fine) in
+        [("", true), ("a", true), ("A_b.c", true), ("a b", false), ("-", false), (long.as_str(), false)]
+    {
         assert_eq!(label_value_problems(value).is_empty(), fine, "{value}");
     }
 }
@@ -68,16 +70,28 @@ fn metadata_problems_name_their_field() {
     };
     let meta = |field: &str, value: Value| json!({"name": "a", "namespace": "n", field: value});
     check(meta("annotations", json!({"a b": "x"})), "metadata.annotations", "name part must consist of");
-    check(meta("annotations", json!({"a": "x".repeat(300_000)})), "metadata.annotations", "may not be more than 262144 bytes");
+    check(
+        meta("annotations", json!({"a": "x".repeat(300_000)})),
+        "metadata.annotations",
+        "may not be more than 262144 bytes",
+    );
     check(meta("finalizers", json!(["a b"])), "metadata.finalizers", "name part must consist of");
-    check(meta("finalizers", json!(["orphan", "foregroundDeletion"])), "metadata.finalizers", "cannot be both set");
+    check(
+        meta("finalizers", json!(["orphan", "foregroundDeletion"])),
+        "metadata.finalizers",
+        "cannot be both set",
+    );
     let owner = |name: &str, controller: bool| json!({"apiVersion": "v1", "kind": "K", "name": name, "uid": "u", "controller": controller});
     check(
         meta("ownerReferences", json!([owner("a", true), owner("b", true)])),
         "metadata.ownerReferences",
         "Only one reference can have Controller set to true. Found \"true\" in references for K/a and K/b",
     );
-    check(meta("ownerReferences", json!([{"kind": "K", "name": "a", "uid": "u"}])), "metadata.ownerReferences.apiVersion", "version must not be empty");
+    check(
+        meta("ownerReferences", json!([{"kind": "K", "name": "a", "uid": "u"}])),
+        "metadata.ownerReferences.apiVersion",
+        "version must not be empty",
+    );
     check(json!({"name": "a"}), "metadata.namespace", "Required value");
 }
 

@@ -110,7 +110,8 @@ pub(super) fn prune(
     door: Door,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
-    let before = (options.field_validation == FieldValidation::Strict && door == Door::Patch).then(|| body.clone());
+    let before =
+        (options.field_validation == FieldValidation::Strict && door == Door::Patch).then(|| body.clone());
     let unknown = schema::prune(&place.version.schema(), body);
     if options.field_validation == FieldValidation::Ignore {
         return Ok(());

@@ -126,8 +126,16 @@ impl Work<'_> {
             {
                 list.push(crd::CLEANUP_FINALIZER.into());
             }
-            let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-            conditions::set_condition(&mut new, "Terminating", "True", "InstanceDeletionPending", message, self.now);
+            let message =
+                "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+            conditions::set_condition(
+                &mut new,
+                "Terminating",
+                "True",
+                "InstanceDeletionPending",
+                message,
+                self.now,
+            );
         }
         new
     }

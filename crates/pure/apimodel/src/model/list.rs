@@ -154,7 +154,11 @@ impl Model {
             api_version: definition.api_version(&version.name),
             kind: definition.list_kind.clone(),
         };
-        let namespace = selectors.fields.exact_namespace().filter(|_| namespace.is_empty() && definition.namespaced).unwrap_or(namespace);
+        let namespace = selectors
+            .fields
+            .exact_namespace()
+            .filter(|_| namespace.is_empty() && definition.namespaced)
+            .unwrap_or(namespace);
         let mut last = String::new();
         let mut entries = self.entries(&definition.name, namespace, &snapshot, undone);
         while let Some((place, object)) = entries.next() {
@@ -300,9 +304,7 @@ fn check_options(options: &ListOptions) -> Result<(), Status> {
         && !options.resource_version.is_empty()
         && options.resource_version != "0"
     {
-        return Err(Status::bad_request(
-            "specifying resource version is not allowed when using continue",
-        ));
+        return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
     }
     Ok(())
 }

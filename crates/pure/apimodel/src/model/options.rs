@@ -92,7 +92,9 @@ impl DeleteOptions {
     pub fn from_json(body: &Value) -> Result<DeleteOptions, Status> {
         let mut options = DeleteOptions::default();
         let Some(map) = body.as_object() else {
-            return Err(Status::bad_request("couldn't get version/kind; json parse error: the body is not an object"));
+            return Err(Status::bad_request(
+                "couldn't get version/kind; json parse error: the body is not an object",
+            ));
         };
         let kind = map.get("kind").and_then(Value::as_str).unwrap_or("DeleteOptions");
         if kind != "DeleteOptions" {
@@ -113,7 +115,8 @@ impl DeleteOptions {
         options.grace_period_seconds = map.get("gracePeriodSeconds").and_then(Value::as_i64);
         if let Some(conditions) = map.get("preconditions") {
             let text = |field: &str| conditions.get(field).and_then(Value::as_str).map(str::to_owned);
-            options.preconditions = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
+            options.preconditions =
+                Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
         }
         options.check()
     }

@@ -50,11 +50,18 @@ impl Work<'_> {
         check_result(place, &live, &mut new)?;
         body::prune(place, &mut new, options, Door::Patch, &mut self.warnings)?;
         check_preconditions(place, &old, &mut new)?;
-        self.replace(place, key, &old, new, |work, place, old, new| work.track(place, Some(old), new, options))
+        self.replace(place, key, &old, new, |work, place, old, new| {
+            work.track(place, Some(old), new, options)
+        })
     }
 
     /// Server-side apply: merges into what is there, or creates.
-    fn apply(&mut self, place: &Place, mut applied: Value, options: &WriteOptions) -> Result<Outcome, Status> {
+    fn apply(
+        &mut self,
+        place: &Place,
+        mut applied: Value,
+        options: &WriteOptions,
+    ) -> Result<Outcome, Status> {
         check_applied(place, &mut applied)?;
         if options.field_validation == FieldValidation::Strict && !options.decoding_problems.is_empty() {
             let problems = options.decoding_problems.join(", ");

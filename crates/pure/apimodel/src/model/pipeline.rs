@@ -73,7 +73,9 @@ pub(super) fn prepare(
 ) -> Result<Outcome, Status> {
     let mark = Mark { changes: batch.changes.len(), rv: batch.rv, registry: Arc::clone(&batch.registry) };
     let dry_run = match &request.verb {
-        Verb::Create { options, .. } | Verb::Update { options, .. } | Verb::Patch { options, .. } => options.dry_run,
+        Verb::Create { options, .. } | Verb::Update { options, .. } | Verb::Patch { options, .. } => {
+            options.dry_run
+        }
         Verb::Delete { options } | Verb::DeleteCollection { options, .. } => options.dry_run,
     };
     let mut work = Work { model, batch, now, ids, warnings: Vec::new() };
@@ -212,13 +214,7 @@ impl Work<'_> {
     }
 
     /// A plain writer's entry in the managed fields.
-    pub(super) fn track(
-        &self,
-        place: &Place,
-        old: Option<&Value>,
-        new: &mut Value,
-        options: &WriteOptions,
-    ) {
+    pub(super) fn track(&self, place: &Place, old: Option<&Value>, new: &mut Value, options: &WriteOptions) {
         let api_version = place.api_version();
         let manager = Manager {
             name: manager_name(options),

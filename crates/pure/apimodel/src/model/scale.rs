@@ -77,11 +77,8 @@ impl Work<'_> {
         }
         let mut new = old.value_as(&place.api_version()).into_owned();
         let version = scale.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
-        let version = if text_of(&version).is_empty() {
-            old.resource_version().to_string().into()
-        } else {
-            version
-        };
+        let version =
+            if text_of(&version).is_empty() { old.resource_version().to_string().into() } else { version };
         let metadata = meta::metadata_mut(&mut new);
         metadata.insert("resourceVersion".into(), version);
         if let Some(uid) = scale.pointer("/metadata/uid") {

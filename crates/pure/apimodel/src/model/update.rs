@@ -43,8 +43,9 @@ impl Work<'_> {
             if !uid.is_empty() {
                 return Err(place.not_found());
             }
-            return self
-                .create_decoded(place, object, |work, place, object| work.track(place, None, object, options));
+            return self.create_decoded(place, object, |work, place, object| {
+                work.track(place, None, object, options)
+            });
         };
         body::check_namespace(place, &mut object)?;
         check_preconditions(place, &old, &mut object)?;
@@ -136,19 +137,19 @@ pub(super) fn check_preconditions(place: &Place, old: &Object, object: &mut Valu
     let metadata = meta::metadata_mut(object);
     let uid = metadata.get("uid").and_then(Value::as_str).unwrap_or_default();
     if !uid.is_empty() && uid != old.uid() {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            old.uid()
-        );
+        let why =
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid());
         return Err(Status::conflict(resource, name, &why));
     }
     let sent = metadata.get("resourceVersion").and_then(Value::as_str).unwrap_or_default();
     if sent.is_empty() || sent == "0" {
-        if place.definition.unconditional_update || !place.subresource.is_empty() && !place.definition.custom {
+        if place.definition.unconditional_update || !place.subresource.is_empty() && !place.definition.custom
+        {
             metadata.insert("resourceVersion".into(), old.resource_version().to_string().into());
             return Ok(());
         }
-        let error = FieldError::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
+        let error =
+            FieldError::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
         return Err(Status::invalid_fields(resource, name, vec![error]));
     }
     let Ok(version) = parse_resource_version(sent) else {
@@ -169,8 +170,13 @@ pub(super) fn check_preconditions(place: &Place, old: &Object, object: &mut Valu
 fn keep_server_fields(old: &Value, new: &mut Value) {
     let Some(before) = old.get("metadata").and_then(Value::as_object) else { return };
     let metadata = meta::metadata_mut(new);
-    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion"]
-    {
+    for field in [
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
+    ] {
         match before.get(field) {
             Some(value) => metadata.insert(field.into(), value.clone()),
             None => metadata.remove(field),

@@ -28,7 +28,14 @@ pub fn settle(crd: &mut Value, others: &[Arc<Object>], now: Timestamp) -> bool {
     set_condition(crd, "NamesAccepted", status, reason, message, now);
     let was_established = condition(crd, "Established") == Some("True");
     if conflict.is_none() && !was_established {
-        set_condition(crd, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted", now);
+        set_condition(
+            crd,
+            "Established",
+            "True",
+            "InitialNamesAccepted",
+            "the initial names have been accepted",
+            now,
+        );
     } else if !was_established {
         set_condition(crd, "Established", "False", "NotAccepted", "not all names are accepted", now);
     }
@@ -43,7 +50,14 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
 }
 
 /// Sets one condition in `status.conditions`; the transition time moves only when the status does.
-pub fn set_condition(object: &mut Value, kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) {
+pub fn set_condition(
+    object: &mut Value,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) {
     let map = meta::child_map(object, "status");
     let slot = map.entry("conditions").or_insert(Value::Null);
     if !slot.is_array() {

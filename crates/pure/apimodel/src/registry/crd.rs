@@ -54,9 +54,10 @@ fn versions(crd: &Value) -> impl Iterator<Item = &Value> {
 /// The kind of an established CRD; versions whose text did not change are taken over from `before`.
 pub fn established(crd: &Value, before: Option<&Definition>) -> Option<Definition> {
     let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
-    let established = conditions.into_iter().flatten().any(|condition| {
-        text(condition, "type") == "Established" && text(condition, "status") == "True"
-    });
+    let established = conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| text(condition, "type") == "Established" && text(condition, "status") == "True");
     if !established {
         return None;
     }
@@ -167,7 +168,14 @@ fn compile_schema(openapi: &Value, path: &str, errors: &mut Vec<FieldError>) -> 
 /// A schema problem comes as `place: Title: detail`, relative to the schema.
 fn schema_problem(path: &str, problem: &str) -> FieldError {
     let (place, message) = problem.split_once(": ").unwrap_or(("", problem));
-    let causes = [Cause::Required, Cause::NotSupported, Cause::Duplicate, Cause::Forbidden, Cause::TooLong, Cause::TooMany];
+    let causes = [
+        Cause::Required,
+        Cause::NotSupported,
+        Cause::Duplicate,
+        Cause::Forbidden,
+        Cause::TooLong,
+        Cause::TooMany,
+    ];
     let reason = causes.into_iter().find(|c| message.starts_with(c.title())).unwrap_or(Cause::Invalid);
     let path = if place.is_empty() { path.to_owned() } else { format!("{path}.{place}") };
     FieldError { path, reason, message: message.to_owned() }
@@ -342,7 +350,11 @@ fn selectable_problems(
     let Some(root) = compiled.map(|v| v.schema()) else { return };
     let found = if steps.is_empty() { None } else { steps.split('.').try_fold(&*root, Schema::field) };
     match found.map(|schema| schema.ty) {
-        None => errors.push(FieldError::invalid(path, &value, "is an invalid path: does not refer to a valid field")),
+        None => errors.push(FieldError::invalid(
+            path,
+            &value,
+            "is an invalid path: does not refer to a valid field",
+        )),
         Some(Some(SchemaType::String | SchemaType::Boolean | SchemaType::Integer)) => {}
         Some(_) => {
             let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";

@@ -65,8 +65,9 @@ fn version(name: &str, kind: &'static Kind) -> Version {
         subresources,
         columns: Vec::new(),
         selectable: selectable(name).iter().map(|field| (*field).to_owned()).collect(),
-        deprecation: (name == "endpoints")
-            .then(|| "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned()),
+        deprecation: (name == "endpoints").then(|| {
+            "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned()
+        }),
         openapi: Arc::new(Value::Null),
     }
 }
@@ -123,7 +124,9 @@ fn selectable(name: &str) -> &'static [&'static str] {
             "source",
             "type",
         ],
-        "events.events.k8s.io" => &["reason", "type", "regarding.kind", "regarding.name", "regarding.namespace", "regarding.uid"],
+        "events.events.k8s.io" => {
+            &["reason", "type", "regarding.kind", "regarding.name", "regarding.namespace", "regarding.uid"]
+        }
         "namespaces" => &["status.phase"],
         "nodes" => &["spec.unschedulable"],
         "secrets" => &["type"],

@@ -21,9 +21,28 @@ fn label_selectors_match() {
         assert_eq!(selector.matches(object.labels()), expected, "{text}");
     };
     for text in [
-        "", " ", "a", "a=1", "a == 1", "a!=2", "a in (1)", "a in (0,1 , 2)", "a notin (2)", "!z", "z!=1",
-        "z notin (1)", "b.c/d=x-y", "a=1,b.c/d", "empty=", "empty in ()", "empty in (,x)", "a>0", "a<2",
-        "in notin (x)", "!in", "a in (1,in)",
+        "",
+        " ",
+        "a",
+        "a=1",
+        "a == 1",
+        "a!=2",
+        "a in (1)",
+        "a in (0,1 , 2)",
+        "a notin (2)",
+        "!z",
+        "z!=1",
+        "z notin (1)",
+        "b.c/d=x-y",
+        "a=1,b.c/d",
+        "empty=",
+        "empty in ()",
+        "empty in (,x)",
+        "a>0",
+        "a<2",
+        "in notin (x)",
+        "!in",
+        "a in (1,in)",
     ] {
         check(text, true);
     }
@@ -48,13 +67,17 @@ fn label_selectors_that_are_refused() {
     check("a=(", "unable to parse requirement: found '(', expected: identifier");
     let status = LabelSelector::parse("-a=1").unwrap_err();
     assert!(
-        status.message.starts_with("unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist of"),
+        status.message.starts_with(
+            "unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist of"
+        ),
         "{}",
         status.message
     );
     let status = LabelSelector::parse("a=-").unwrap_err();
     assert!(
-        status.message.starts_with("unable to parse requirement: values[0][a]: Invalid value: \"-\": a valid label must be"),
+        status.message.starts_with(
+            "unable to parse requirement: values[0][a]: Invalid value: \"-\": a valid label must be"
+        ),
         "{}",
         status.message
     );
@@ -68,8 +91,15 @@ fn field_selectors_match() {
         assert_eq!(selector.matches(&object), expected, "{text}");
     };
     for text in [
-        "", "metadata.name=n", "metadata.name==n", "metadata.namespace!=x", "metadata.name=n,metadata.namespace=ns",
-        "spec.nodeName=node\\=1\\,2", "spec.hostNetwork=true", "status.phase=", ",",
+        "",
+        "metadata.name=n",
+        "metadata.name==n",
+        "metadata.namespace!=x",
+        "metadata.name=n,metadata.namespace=ns",
+        "spec.nodeName=node\\=1\\,2",
+        "spec.hostNetwork=true",
+        "status.phase=",
+        ",",
     ] {
         check(text, true);
     }

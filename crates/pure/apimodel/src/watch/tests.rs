@@ -21,7 +21,9 @@ fn labelled(name: &str, tier: &str) -> Value {
 fn events(world: &World, from: u64, filter: &Filter) -> Vec<String> {
     let (events, cursor) = world.model.log().since("configmaps", Cursor(from), filter, 100).unwrap();
     assert_eq!(cursor.0, world.model.resource_version());
-    let show = |e: &super::Event| format!("{} {} {}", e.kind.as_str(), e.object.name(), e.object.resource_version() - from);
+    let show = |e: &super::Event| {
+        format!("{} {} {}", e.kind.as_str(), e.object.name(), e.object.resource_version() - from)
+    };
     events.iter().map(show).collect()
 }
 
@@ -48,7 +50,8 @@ fn a_departed_object_is_shown_as_it_was() {
     let start = world.model.resource_version();
     world.ok(&format!("POST {CM}"), labelled("a", "web"));
     world.ok(&format!("MERGE {CM}/a"), json!({"metadata": {"labels": {"tier": "db"}}}));
-    let (events, _) = world.model.log().since("configmaps", Cursor(start), &filter("", "tier=web"), 9).unwrap();
+    let (events, _) =
+        world.model.log().since("configmaps", Cursor(start), &filter("", "tier=web"), 9).unwrap();
     assert_eq!(events[1].object.labels().get("tier"), Some("web"));
     assert_eq!(events[1].object.resource_version(), events[1].rv);
 }
@@ -82,10 +85,16 @@ fn the_window_is_bounded_and_says_so() {
     assert_eq!((status.code, status.reason.as_str()), (410, "Expired"));
     assert_eq!(status.message, format!("too old resource version: {start} ({})", start + 6));
     assert!(log.since("configmaps", Cursor(start + 6), &filter("", ""), 9).is_ok());
-    assert!(log.since("secrets", Cursor(start), &filter("", ""), 9).is_ok(), "a quiet resource stays watchable");
+    assert!(
+        log.since("secrets", Cursor(start), &filter("", ""), 9).is_ok(),
+        "a quiet resource stays watchable"
+    );
     let future = log.since("configmaps", Cursor(start + 99), &filter("", ""), 9).unwrap_err();
     assert_eq!((future.code, future.reason.as_str()), (504, "Timeout"));
-    assert_eq!(future.message, format!("Timeout: Too large resource version: {}, current: {}", start + 99, start + 10));
+    assert_eq!(
+        future.message,
+        format!("Timeout: Too large resource version: {}, current: {}", start + 99, start + 10)
+    );
 }
 
 #[test]
@@ -105,7 +114,8 @@ fn lines_carry_the_version_that_was_asked_for() {
     world.ok(&format!("POST {CRDS}"), widget_crd());
     let start = world.model.resource_version();
     world.ok(&format!("POST {WIDGETS}"), widget("w", json!({})));
-    let (events, _) = world.model.log().since("widgets.example.com", Cursor(start), &filter("", ""), 9).unwrap();
+    let (events, _) =
+        world.model.log().since("widgets.example.com", Cursor(start), &filter("", ""), 9).unwrap();
     for version in ["example.com/v1", "example.com/v1beta1"] {
         let line = event_line(&events[0], version);
         assert_eq!(line.last(), Some(&b'\n'));

@@ -41,7 +41,10 @@ fn crds_that_are_refused() {
         |crd| crd["metadata"]["name"] = json!("gadgets.example.com"),
         "metadata.name: Invalid value: \"gadgets.example.com\": must be spec.names.plural+\".\"+spec.group",
     );
-    check(|crd| crd["spec"]["scope"] = json!("Galaxy"), "spec.scope: Unsupported value: \"Galaxy\": supported values: \"Cluster\", \"Namespaced\"");
+    check(
+        |crd| crd["spec"]["scope"] = json!("Galaxy"),
+        "spec.scope: Unsupported value: \"Galaxy\": supported values: \"Cluster\", \"Namespaced\"",
+    );
     check(
         |crd| crd["spec"]["versions"][1]["storage"] = json!(true),
         "must have exactly one version marked as storage version",
@@ -51,7 +54,10 @@ fn crds_that_are_refused() {
         "must have exactly one version marked as storage version",
     );
     check(|crd| crd["spec"]["versions"][1]["name"] = json!("v1"), "must contain unique version names");
-    check(|crd| crd["spec"]["names"]["kind"] = json!("Wid get"), "spec.names.kind: Invalid value: \"Wid get\": may have mixed case, but should otherwise match: a DNS-1035 label");
+    check(
+        |crd| crd["spec"]["names"]["kind"] = json!("Wid get"),
+        "spec.names.kind: Invalid value: \"Wid get\": may have mixed case, but should otherwise match: a DNS-1035 label",
+    );
     check(
         |crd| {
             crd["spec"]["versions"][0].as_object_mut().unwrap().remove("schema");
@@ -59,7 +65,10 @@ fn crds_that_are_refused() {
         "spec.versions[0].schema.openAPIV3Schema: Required value",
     );
     check(
-        |crd| crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["bad"] = json!({}),
+        |crd| {
+            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["bad"] =
+                json!({})
+        },
         "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[bad].type: Required value: must not be empty for specified object fields",
     );
     check(
@@ -67,7 +76,10 @@ fn crds_that_are_refused() {
         "spec.versions[0].selectableFields[0].jsonPath: Invalid value: \".spec.nope\": is an invalid path",
     );
     check(
-        |crd| crd["spec"]["versions"][0]["additionalPrinterColumns"] = json!([{"name": "A", "type": "stringy", "jsonPath": ".a"}]),
+        |crd| {
+            crd["spec"]["versions"][0]["additionalPrinterColumns"] =
+                json!([{"name": "A", "type": "stringy", "jsonPath": ".a"}])
+        },
         "additionalPrinterColumns[0].type: Invalid value: \"stringy\": must be one of boolean,date,integer,number,string",
     );
     check(
@@ -131,9 +143,19 @@ fn unserved_versions_and_stored_versions() {
     assert_eq!(world.must(&path)["status"]["storedVersions"], json!(["v1", "v1beta1"]));
     assert_eq!(world.err(&format!("POST {WIDGETS}"), widget("w", json!({}))).code, 404);
     let status = world.err(&format!("JSON {path}"), json!([{"op": "remove", "path": "/spec/versions/0"}]));
-    assert!(status.message.contains("status.storedVersions[0]: Invalid value: \"v1\": missing from spec.versions"), "{}", status.message);
+    assert!(
+        status
+            .message
+            .contains("status.storedVersions[0]: Invalid value: \"v1\": missing from spec.versions"),
+        "{}",
+        status.message
+    );
     let status = world.err(&format!("MERGE {path}"), json!({"spec": {"scope": "Cluster"}}));
-    assert!(status.message.contains("spec.scope: Invalid value: \"Cluster\": field is immutable"), "{}", status.message);
+    assert!(
+        status.message.contains("spec.scope: Invalid value: \"Cluster\": field is immutable"),
+        "{}",
+        status.message
+    );
 }
 
 #[test]
@@ -152,7 +174,10 @@ fn a_changed_schema_holds_from_the_next_request_on() {
     );
     world.ok(&format!("POST {WIDGETS}"), widget("w", json!({"color": "blue"})));
     let after = world.model.registry().get("widgets.example.com").unwrap().versions[1].schema();
-    assert!(std::sync::Arc::ptr_eq(&before, &after), "the schema of the untouched version is not compiled again");
+    assert!(
+        std::sync::Arc::ptr_eq(&before, &after),
+        "the schema of the untouched version is not compiled again"
+    );
 }
 
 #[test]
@@ -174,7 +199,10 @@ fn deleting_a_crd_takes_its_objects_along() {
     let status = world.err(&format!("POST {WIDGETS}"), widget("new", json!({})));
     assert_eq!(
         (status.code, status.message.as_str()),
-        (405, "create not allowed while custom resource definition is terminating is not supported on resources of kind \"widgets.example.com\"")
+        (
+            405,
+            "create not allowed while custom resource definition is terminating is not supported on resources of kind \"widgets.example.com\""
+        )
     );
     world.settle();
     assert_eq!(world.names(WIDGETS), ["default/held"], "a finalizer holds the CRD");

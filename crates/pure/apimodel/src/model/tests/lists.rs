@@ -99,7 +99,9 @@ fn pages(world: &World, path: &str, limit: usize) -> Result<(Vec<String>, Vec<us
 #[test]
 fn pages_cover_the_list() {
     let world = filled();
-    for (limit, expected) in [(1, vec![1, 1, 1, 1]), (2, vec![2, 2]), (3, vec![3, 1]), (4, vec![4]), (9, vec![4])] {
+    for (limit, expected) in
+        [(1, vec![1, 1, 1, 1]), (2, vec![2, 2]), (3, vec![3, 1]), (4, vec![4]), (9, vec![4])]
+    {
         let (names, sizes) = pages(&world, ALL, limit).unwrap();
         assert_eq!((names, sizes), (world.names(ALL), expected));
     }
@@ -149,7 +151,10 @@ fn expired_tokens_offer_an_inconsistent_one() {
     assert_eq!(rest, ["c", "d", "e", "f", "g", "h"].map(|n| format!("default/{n}")));
     let rv = metadata["resourceVersion"].as_str().unwrap();
     let status = world.list(&format!("{CM}?resourceVersion={rv}&resourceVersionMatch=Exact")).unwrap_err();
-    assert_eq!((status.code, status.message.as_str()), (410, "The resourceVersion for the provided list is too old."));
+    assert_eq!(
+        (status.code, status.message.as_str()),
+        (410, "The resourceVersion for the provided list is too old.")
+    );
 }
 
 #[test]
@@ -161,11 +166,27 @@ fn list_options_that_are_refused() {
         assert_eq!((status.code, status.message.as_str()), (code, message), "{query}");
     };
     let options = "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: ";
-    check("resourceVersionMatch=Exact", 422, &format!("{options}Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"));
-    check("resourceVersionMatch=Exact&resourceVersion=0", 422, &format!("{options}Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
-    check("resourceVersionMatch=Odd&resourceVersion=1", 422, &format!("{options}Unsupported value: \"Odd\": supported values: \"Exact\", \"NotOlderThan\", \"\""));
+    check(
+        "resourceVersionMatch=Exact",
+        422,
+        &format!("{options}Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"),
+    );
+    check(
+        "resourceVersionMatch=Exact&resourceVersion=0",
+        422,
+        &format!("{options}Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""),
+    );
+    check(
+        "resourceVersionMatch=Odd&resourceVersion=1",
+        422,
+        &format!("{options}Unsupported value: \"Odd\": supported values: \"Exact\", \"NotOlderThan\", \"\""),
+    );
     check("resourceVersion=x", 400, "Invalid value: \"x\": strconv.ParseUint: parsing \"x\": invalid syntax");
-    check("resourceVersion=99999", 504, &format!("Timeout: Too large resource version: 99999, current: {now}"));
+    check(
+        "resourceVersion=99999",
+        504,
+        &format!("Timeout: Too large resource version: 99999, current: {now}"),
+    );
     check("labelSelector=a=b=c", 400, "found '=', expected: ',' or 'end of string'");
     check("continue=%%%", 400, "continue key is not valid: Invalid symbol 37, offset 0.");
 }

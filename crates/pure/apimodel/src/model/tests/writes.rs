@@ -8,7 +8,11 @@ use crate::harness::{CM, CRDS, WIDGETS, World, config_map, widget, widget_crd};
 fn refused(world: &mut World, line: &str, body: Value, code: u16, reason: &str, message: &str) {
     let before = world.model.resource_version();
     let status = world.err(line, body);
-    assert_eq!((status.code, status.reason.as_str(), status.message.as_str()), (code, reason, message), "{line}");
+    assert_eq!(
+        (status.code, status.reason.as_str(), status.message.as_str()),
+        (code, reason, message),
+        "{line}"
+    );
     assert_eq!(world.model.resource_version(), before, "{line}: a refused request changes nothing");
 }
 
@@ -125,7 +129,9 @@ fn creates_that_are_refused() {
 #[test]
 fn unknown_fields_warn_unless_ignored() {
     let mut world = World::new();
-    for (query, warnings) in [("", vec!["unknown field \"dta\"".to_owned()]), ("?fieldValidation=Ignore", vec![])] {
+    for (query, warnings) in
+        [("", vec!["unknown field \"dta\"".to_owned()]), ("?fieldValidation=Ignore", vec![])]
+    {
         let name = format!("a{}", query.len());
         let mut body = config_map(&name);
         body["dta"] = json!({});
@@ -249,7 +255,8 @@ fn generation_follows_the_spec_and_status_has_its_own_door() {
     assert!(made.get("status").is_none(), "status cannot be created");
     let labelled = world.ok(&format!("MERGE {WIDGETS}/w"), json!({"metadata": {"labels": {"a": "b"}}}));
     assert_eq!(labelled["metadata"]["generation"], 1);
-    let grown = world.ok(&format!("MERGE {WIDGETS}/w"), json!({"spec": {"size": 2}, "status": {"phase": "No"}}));
+    let grown =
+        world.ok(&format!("MERGE {WIDGETS}/w"), json!({"spec": {"size": 2}, "status": {"phase": "No"}}));
     assert_eq!(grown["metadata"]["generation"], 2);
     assert!(grown.get("status").is_none());
     let patch = json!({"spec": {"size": 9}, "status": {"phase": "Yes"}, "metadata": {"labels": {"a": "c"}}});
