@@ -357,11 +357,12 @@ fn field_text<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
         "status.successful" => lookup(object, "status.succeeded").map(scalar),
         path => lookup(object, path).map(scalar),
     };
-    found.unwrap_or_else(|| match field {
-        "status.successful" | "status.replicas" => Cow::Borrowed("0"),
-        "spec.unschedulable" | "spec.hostNetwork" => Cow::Borrowed("false"),
-        _ => Cow::Borrowed(""),
-    })
+    let absent = match field {
+        "status.successful" | "status.replicas" => "0",
+        "spec.unschedulable" | "spec.hostNetwork" => "false",
+        _ => "",
+    };
+    found.unwrap_or(Cow::Borrowed(absent))
 }
 
 fn lookup<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {

@@ -3,6 +3,8 @@
 //! Clients match on `reason`, `code` and sometimes on the text, so the constructors below mirror
 //! `k8s.io/apimachinery/pkg/api/errors`. Nothing here knows about objects or requests.
 
+use std::ops::{Deref, DerefMut};
+
 use serde_json::{Map, Value, json};
 
 use crate::schema::FieldError;
@@ -121,6 +123,12 @@ pub struct Status {
     pub reason: Reason,
     /// The text that `kubectl` prints.
     pub message: String,
+    details: Box<Details>,
+}
+
+/// The rest of a [`Status`], reached through it; apart so that an error stays small.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Details {
     /// `details.name`
     pub name: String,
     /// `details.group`
@@ -137,21 +145,24 @@ pub struct Status {
     pub continue_token: String,
 }
 
+impl Deref for Status {
+    type Target = Details;
+
+    fn deref(&self) -> &Details {
+        &self.details
+    }
+}
+
+impl DerefMut for Status {
+    fn deref_mut(&mut self) -> &mut Details {
+        &mut self.details
+    }
+}
+
 impl Status {
     /// An error with no details.
     pub fn new(code: u16, reason: Reason, message: impl Into<String>) -> Status {
-        Status {
-            code,
-            reason,
-            message: message.into(),
-            name: String::new(),
-            group: String::new(),
-            kind: String::new(),
-            uid: String::new(),
-            causes: Vec::new(),
-            retry_after_seconds: 0,
-            continue_token: String::new(),
-        }
+        Status { code, reason, message: message.into(), details: Box::default() }
     }
 
     /// Adds `details.name/group/kind`; `resource` is `plural.group` (or `Kind.group`).
@@ -348,7 +359,7 @@ impl Status {
         map.insert("status".into(), "Failure".into());
         put(&mut map, "message", &self.message);
         put(&mut map, "reason", self.reason.as_str());
-        let details = self.details();
+        let details = self.details_map();
         if !details.is_empty() {
             map.insert("details".into(), Value::Object(details));
         }
@@ -356,7 +367,7 @@ impl Status {
         Value::Object(map)
     }
 
-    fn details(&self) -> Map<String, Value> {
+    fn details_map(&self) -> Map<String, Value> {
         let mut details = Map::new();
         put(&mut details, "name", &self.name);
         put(&mut details, "group", &self.group);

@@ -114,8 +114,8 @@ impl Desired {
             }
             body
         });
-        let repairs =
-            reference == ReferenceKind::Template && observed.is_some_and(|object| is_only_ours(object, owner));
+        let repairs = reference == ReferenceKind::Template
+            && observed.is_some_and(|object| is_only_ours(object, owner));
         Ok(Desired { id, object: Value::Object(object), status, hash: digest, repairs })
     }
 
@@ -135,7 +135,9 @@ impl Desired {
         let (id, object, status) = (self.id.clone(), self.object.clone(), self.status.clone());
         match node.kind {
             NodeKind::Patch => Action::Patch { node: node.id.clone(), id, object, status },
-            _ => Action::Apply { node: node.id.clone(), id, object, status, force: node.force || self.repairs },
+            _ => {
+                Action::Apply { node: node.id.clone(), id, object, status, force: node.force || self.repairs }
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 pub mod child;
 pub mod clock;
 pub mod real;
+pub mod requests;
 pub mod story;
 pub mod up;
 pub mod world;

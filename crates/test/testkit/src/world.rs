@@ -15,6 +15,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::clock::{ShiftedClock, VirtualClock};
 use crate::real::{Cluster, programs};
+use crate::requests::Requests;
 use crate::up::Up;
 
 /// How long a scenario waits for something that must happen. Only a failing test ever waits that long.
@@ -41,6 +42,8 @@ pub struct World {
     pub namespace: String,
     clock: WorldClock,
     controllers: tokio::sync::Mutex<Option<Controllers>>,
+    /// The controllers' own client, so that their requests can be told from the scenario's.
+    controllers_client: kube::Client,
 }
 
 enum WorldClock {
@@ -58,7 +61,12 @@ impl WorldClock {
 }
 
 impl World {
-    async fn start(kind: WorldKind, client: kube::Client, clock: WorldClock) -> anyhow::Result<World> {
+    async fn start(
+        kind: WorldKind,
+        client: kube::Client,
+        controllers_client: kube::Client,
+        clock: WorldClock,
+    ) -> anyhow::Result<World> {
         // `RUST_LOG=kardinal=debug cargo test …` shows what the controllers do; a second subscriber is no news.
         let filter = tracing_subscriber::EnvFilter::from_default_env();
         let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
@@ -68,7 +76,8 @@ impl World {
         namespace.metadata.generate_name = Some("story-".to_owned());
         let made = namespaces.create(&PostParams::default(), &namespace).await?;
         let namespace = made.metadata.name.context("the server names the namespace")?;
-        let world = World { kind, client, namespace, clock, controllers: tokio::sync::Mutex::new(None) };
+        let controllers = tokio::sync::Mutex::new(None);
+        let world = World { kind, client, namespace, clock, controllers, controllers_client };
         world.start_controllers().await;
         Ok(world)
     }
@@ -93,7 +102,7 @@ impl World {
         let mut controllers = self.controllers.lock().await;
         if controllers.is_none() {
             let clock = self.clock.shared();
-            *controllers = Some(Controllers::start(self.client.clone(), clock, &Settings::default()));
+            *controllers = Some(Controllers::start(self.controllers_client.clone(), clock, &Settings::default()));
         }
     }
 
@@ -125,6 +134,13 @@ impl World {
 
 /// Runs a scenario in memory, with virtual time.
 pub fn in_memory(scenario: impl AsyncFnOnce(&World) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    in_memory_overheard(async |world, _| scenario(world).await)
+}
+
+/// Runs a scenario in memory that also sees every request of the controllers.
+pub fn in_memory_overheard(
+    scenario: impl AsyncFnOnce(&World, &Requests) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
     runtime.block_on(async {
         let start: Timestamp = "2026-04-09T10:00:00Z".parse()?;
@@ -136,8 +152,10 @@ pub fn in_memory(scenario: impl AsyncFnOnce(&World) -> anyhow::Result<()>) -> an
         };
         let server = kardinal_apiserver::Server::start(options).await?;
         let client = server.client("default");
-        let world = World::start(WorldKind::Memory, client, WorldClock::Virtual(clock)).await?;
-        let told = scenario(&world).await;
+        let requests = Requests::default();
+        let overheard = requests.overhear(server.router());
+        let world = World::start(WorldKind::Memory, client, overheard, WorldClock::Virtual(clock)).await?;
+        let told = scenario(&world, &requests).await;
         world.stop_controllers().await;
         server.shutdown().await;
         told
@@ -180,7 +198,7 @@ fn over_https(
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let client = client_of(kubeconfig).await?;
-        let world = World::start(kind, client, WorldClock::Shifted(ShiftedClock::new())).await?;
+        let world = World::start(kind, client.clone(), client, WorldClock::Shifted(ShiftedClock::new())).await?;
         let told = scenario(&world).await;
         world.stop_controllers().await;
         told

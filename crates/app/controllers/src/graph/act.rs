@@ -45,7 +45,7 @@ pub(super) async fn act(context: &Context, observation: &Observation, stages: Ve
 
 /// One effect and what came of it.
 enum Done {
-    Walked(Action, Outcome),
+    Walked(Box<Action>, Outcome),
     Kept(Answer),
     Released(Answer),
 }
@@ -55,7 +55,7 @@ impl Outcomes {
         match done {
             Done::Walked(action, outcome) => {
                 self.progressed |= matches!(outcome, Outcome::Done(_) | Outcome::Gone);
-                self.walked.push((action, outcome));
+                self.walked.push((*action, outcome));
             }
             Done::Kept(answer) => self.keep(&answer),
             Done::Released(answer) => {
@@ -98,7 +98,7 @@ async fn run(context: &Context, observation: &Observation, effect: Effect) -> Do
         }
         Effect::Walk(action) => {
             let outcome = walk(context, observation, &action).await;
-            Done::Walked(action, outcome)
+            Done::Walked(Box::new(action), outcome)
         }
     }
 }

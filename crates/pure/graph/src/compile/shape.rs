@@ -64,7 +64,7 @@ fn is_expression(value: &Value) -> bool {
 
 fn check_type(body: &Value, report: &mut impl FnMut(&str, String)) {
     for field in ["apiVersion", "kind"] {
-        if !body.get(field).and_then(Value::as_str).is_some_and(|text| !text.is_empty()) {
+        if body.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
             report(&format!(".{field}"), "must be a string".to_owned());
         }
     }
@@ -89,7 +89,7 @@ fn check_name(body: &Value, report: &mut impl FnMut(&str, String)) {
         let message = "is not supported: names must be the same on every walk; use metadata.name";
         report(".metadata.generateName", message.to_owned());
     }
-    if !metadata.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty()) {
+    if metadata.get("name").and_then(Value::as_str).is_none_or(str::is_empty) {
         report(".metadata.name", "must be a string".to_owned());
     }
     if metadata.get("namespace").is_some_and(|namespace| !namespace.is_string()) {

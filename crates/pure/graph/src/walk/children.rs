@@ -77,7 +77,7 @@ impl Walker {
         for (at, (id, body)) in ids.iter().zip(bodies).enumerate() {
             let index = node.is_collection().then_some(at);
             let memory = memory.entry(id.clone()).or_default();
-            let child = self.child(node, id, body, index, memory, pass, &mut tally);
+            let child = self.child(node, (id, body, index), memory, pass, &mut tally);
             tally.add(node, id, child);
         }
         let mut judgement = match (tally.trouble, tally.waits.first()) {
@@ -137,13 +137,10 @@ impl Walker {
         Ok(ids)
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn child(
         &self,
         node: &Node,
-        id: &ObjectId,
-        body: Value,
-        index: Option<usize>,
+        (id, body, index): (&ObjectId, Value, Option<usize>),
         memory: &mut Memory,
         pass: &Pass<'_>,
         tally: &mut Tally,

@@ -30,8 +30,13 @@ pub(crate) fn edit(shell: &Shell) -> anyhow::Result<()> {
     )?;
     shell.prints("kubectl get configmap settings -o jsonpath='{.data.colour}'", "grey")?;
     // What the server refuses is shown to the user with the reason, and nothing changes.
-    let refused = shell.run("KUBE_EDITOR='sed -i s/shop:1/shop:2/' kubectl edit bundle shop-1")?;
-    refused.refused(&["a Bundle is immutable"])?;
+    let editor = shell.write("editor", "cp \"$1\" $HOME/seen; sed -i s/shop:1/shop:2/ \"$1\"\n")?;
+    let refused = shell.run(&format!("KUBE_EDITOR='sh {editor}' kubectl edit bundle shop-1"))?;
+    refused.refused(&["is invalid", "no valid changes were saved"])?;
+    shell.says(
+        "cat $HOME/seen",
+        &["# bundles.kardinal.io \"shop-1\" was not valid:", "a Bundle is immutable"],
+    )?;
     shell.prints(
         "kubectl get bundle shop-1 -o jsonpath='{.spec.artifacts.images[0].reference}'",
         "registry.example/shop:1",
@@ -75,7 +80,8 @@ pub(crate) fn patches(shell: &Shell) -> anyhow::Result<()> {
     shell.ok(&format!("kubectl patch pipeline shop --type json -p '{pipeline}'"))?;
     shell.prints("kubectl get pipeline shop -o jsonpath='{.spec.environments[*].name}'", "dev prod last")?;
     // Strategic merge needs a built-in kind.
-    let unsupported = ["UnsupportedMediaType", "application/merge-patch+json"];
+    let unsupported =
+        ["is not supported by kardinal.io/v1alpha1, Kind=PolicyGate", "application/merge-patch+json"];
     shell.refuses("kubectl patch pg no-weekend -p '{\"spec\":{\"message\":\"x\"}}'", &unsupported)?;
     shell.refuses(
         "kubectl patch configmap settings --type json -p '[{\"op\":\"fly\",\"path\":\"/data\"}]'",

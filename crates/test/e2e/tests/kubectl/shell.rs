@@ -179,6 +179,7 @@ impl Shell {
         command.arg(PATIENCE.to_string()).args(["sh", "-c", line]).current_dir(&self.folder);
         command.env("HOME", self.home.path()).env("KUBECONFIG", self.home.path().join("kubeconfig"));
         command.env("KUBECACHEDIR", self.home.path().join("cache")).env("NS", &self.namespace);
+        command.env("TMPDIR", self.home.path());
         command.env_remove("KUBE_EDITOR").env_remove("EDITOR").env_remove("KUBERNETES_SERVICE_HOST");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().with_context(|| format!("starting `{line}`"))

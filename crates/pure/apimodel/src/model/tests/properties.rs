@@ -41,7 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn namespace(name: usize) -> &'static str {
-    if name % 2 == 0 { "default" } else { "kube-system" }
+    if name.is_multiple_of(2) { "default" } else { "kube-system" }
 }
 
 fn collection(name: usize) -> String {
@@ -172,10 +172,10 @@ fn check_sequence(steps: &[Step]) {
 }
 
 fn check_selection(world: &World, all: &BTreeMap<String, Value>) {
-    for tier in 0..3 {
+    for tier in ["0", "1", "2"] {
         let expected: Vec<String> = all
             .iter()
-            .filter(|(_, o)| o["metadata"]["labels"]["tier"] == tier.to_string())
+            .filter(|(_, o)| o["metadata"]["labels"]["tier"] == tier)
             .map(|(key, _)| key.clone())
             .collect();
         assert_eq!(world.names(&format!("/api/v1/configmaps?labelSelector=tier={tier}")), expected);

@@ -96,6 +96,15 @@ fn creates_that_are_refused() {
         "",
         "resourceVersion should not be set on objects to be created",
     );
+}
+
+#[test]
+fn creates_of_bad_content_are_refused() {
+    let mut world = World::new();
+    let post = format!("POST {CM}");
+    let mut check = |line: &str, body: Value, code: u16, reason: &str, message: &str| {
+        refused(&mut world, line, body, code, reason, message);
+    };
     check(
         &format!("{post}?fieldValidation=Strict"),
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}, "dta": {}}),
