@@ -159,7 +159,12 @@ async fn report(
 }
 
 /// Tells the walk what came of its actions; returns whether it now reads something that the pass could not see.
-fn learn(controller: &Controller, observation: &Observation, outcomes: &Outcomes, memory: &mut Memory) -> bool {
+fn learn(
+    controller: &Controller,
+    observation: &Observation,
+    outcomes: &Outcomes,
+    memory: &mut Memory,
+) -> bool {
     let Some(walker) = &mut memory.walker else { return false };
     for (action, outcome) in &outcomes.walked {
         walker.record(action, outcome.clone(), observation.now);

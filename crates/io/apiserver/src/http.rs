@@ -6,7 +6,6 @@ mod body;
 mod documents;
 mod negotiate;
 mod path;
-mod protobuf;
 mod query;
 mod read;
 mod render;
@@ -214,3 +213,6 @@ impl ResourcePath {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -89,9 +89,8 @@ impl Writer {
     pub async fn delete(&self, id: &ObjectId, uid: &str) -> Answer {
         let preconditions = Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() };
         let params = DeleteParams::background().preconditions(preconditions);
-        let request = async |kind: Resolved| {
-            Request::new(kind.path(id.namespace.as_deref())).delete(&id.name, &params)
-        };
+        let request =
+            async |kind: Resolved| Request::new(kind.path(id.namespace.as_deref())).delete(&id.name, &params);
         match self.send(&id.gvk, request).await {
             // Another object has taken the name: ours is gone.
             Answer::Conflict(message) => Answer::Gone(message),

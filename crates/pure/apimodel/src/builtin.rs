@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 pub use self::defaults::apply_defaults;
 pub use self::kinds::{KINDS, Kind};
-pub use self::names::{NameRule, name_problem};
+pub use self::names::NameRule;
 pub use self::validation::validate;
 use crate::schema::{Schema, component_schema};
 

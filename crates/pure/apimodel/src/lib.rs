@@ -18,6 +18,7 @@ pub mod object;
 pub mod openapi;
 pub mod page;
 pub mod patch;
+pub mod protobuf;
 pub mod registry;
 pub mod schema;
 pub mod selector;

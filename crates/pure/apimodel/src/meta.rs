@@ -352,16 +352,36 @@ pub fn update_problems(new: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Warnings about finalizers without a domain, as the API server gives them for added ones.
+/// Finalizer names that need no domain.
+const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
+
+/// The finalizers of built-in kinds must be standard ones or have a domain.
+pub fn unqualified_finalizers(object: &Value) -> Vec<FieldError> {
+    let metadata = object.get("metadata").unwrap_or(&Value::Null);
+    let bad = finalizers(metadata)
+        .enumerate()
+        .filter(|(_, finalizer)| !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(finalizer));
+    bad.map(|(index, finalizer)| {
+        let detail = "name is neither a standard finalizer name nor is it fully qualified";
+        FieldError::invalid(format!("metadata.finalizers[{index}]"), &finalizer.into(), detail)
+    })
+    .collect()
+}
+
+/// Warnings about added finalizers of custom resources that have no domain.
 pub fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let metadata =
+        |object: Option<&Value>| object.and_then(|o| o.get("metadata")).cloned().unwrap_or_default();
+    let before = metadata(old);
+    let before: BTreeSet<&str> = finalizers(&before).collect();
+    let bare = |f: &&str| !f.contains('/') && !STANDARD_FINALIZERS.contains(f) && !before.contains(f);
     let nothing = Value::Null;
-    let before: BTreeSet<&str> =
-        old.map(|o| finalizers(o.get("metadata").unwrap_or(&nothing)).collect()).unwrap_or_default();
-    let known = ["orphan", "foregroundDeletion", "kubernetes"];
-    finalizers(new.get("metadata").unwrap_or(&nothing))
-        .filter(|f| !before.contains(f) && !f.contains('/') && !known.contains(f))
-        .map(|f| {
-            format!("metadata.finalizers: {}: prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers", crate::status::quoted(f))
-        })
-        .collect()
+    let warning = |finalizer: &str| {
+        let path = if finalizer.contains('.') { " including a path (/)" } else { "" };
+        format!(
+            "metadata.finalizers: {}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers",
+            crate::status::quoted(finalizer)
+        )
+    };
+    finalizers(new.get("metadata").unwrap_or(&nothing)).filter(bare).map(warning).collect()
 }

@@ -7,6 +7,7 @@
 
 mod body;
 mod builtins;
+mod crds;
 mod create;
 mod delete;
 mod list;
@@ -29,10 +30,11 @@ use serde_json::Value;
 
 pub use self::list::{List, ListOptions, VersionMatch};
 pub use self::options::{
-    DeleteOptions, FieldValidation, Preconditions, Propagation, WriteOptions, parse_dry_run, parse_propagation,
+    DeleteOptions, FieldValidation, Preconditions, Propagation, WriteOptions, parse_dry_run,
+    parse_propagation,
 };
 pub use self::state::Collection;
-use crate::object::Object;
+use crate::object::{Object, events};
 use crate::registry::{Definition, Registry, Version};
 use crate::status::Status;
 use crate::watch::{Limits, Log};
@@ -54,7 +56,11 @@ pub struct Key {
 impl Key {
     /// A key from its parts.
     pub fn new(resource: impl Into<ResourceName>, namespace: &str, name: &str) -> Key {
-        Key { resource: resource.into(), namespace: namespace.to_owned(), name: name.to_owned() }
+        let mut resource = resource.into();
+        if &*resource == events::ALIAS {
+            resource = events::CORE.into();
+        }
+        Key { resource, namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
     /// The key inside its collection, in the order in which kube lists: `namespace/name`, or `name`.
@@ -355,7 +361,7 @@ impl Model {
 
     /// The collection of one resource, if it ever held anything.
     pub fn collection(&self, resource: &str) -> Option<&Collection> {
-        self.collections.get(resource)
+        self.collections.get(events::collection_of(resource))
     }
 
     /// All collections that hold or held objects.
@@ -372,7 +378,7 @@ impl Model {
     pub fn get(&self, target: &Target) -> Result<Arc<Object>, Status> {
         let (definition, _) = self.resolve(target)?;
         let namespace = if definition.namespaced { target.namespace.as_str() } else { "" };
-        let found = self.collections.get(&definition.name).and_then(|c| c.get(namespace, &target.name));
+        let found = self.collection(&definition.name).and_then(|c| c.get(namespace, &target.name));
         found.cloned().ok_or_else(|| Status::not_found(&definition.name, &target.name))
     }
 

@@ -4,6 +4,8 @@
 //! parsed tree takes ten times the memory of the text, so it is not kept: [`Object::value`] parses when somebody needs the
 //! whole. An `Object` never changes: a write makes a new one.
 
+pub(crate) mod events;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -89,6 +91,9 @@ impl Object {
         if self.api_version() == api_version {
             return Cow::Borrowed(&self.json);
         }
+        if api_version == events::ALIAS_VERSION {
+            return Cow::Owned(serde_json::to_vec(&*self.value_as(api_version)).unwrap_or_default());
+        }
         let prefix = format!("{{\"apiVersion\":\"{}\"", self.api_version());
         let mut out = format!("{{\"apiVersion\":\"{api_version}\"").into_bytes();
         if let Some(rest) = self.json.strip_prefix(prefix.as_bytes()) {
@@ -101,7 +106,9 @@ impl Object {
     /// The parsed form with another `apiVersion`.
     pub fn value_as(&self, api_version: &str) -> Cow<'_, Value> {
         let mut value = self.value();
-        if self.api_version() != api_version
+        if api_version == events::ALIAS_VERSION {
+            events::to_alias(&mut value);
+        } else if self.api_version() != api_version
             && let Value::Object(map) = &mut value
         {
             map.insert("apiVersion".into(), api_version.into());
@@ -202,7 +209,7 @@ impl<'a> Labels<'a> {
 pub fn parse_resource_version(text: &str) -> Result<u64, Status> {
     text.parse().map_err(|_| {
         Status::bad_request(format!(
-            "Invalid value: \"{text}\": strconv.ParseUint: parsing {}: invalid syntax",
+            "invalid resource version: resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing {}: invalid syntax",
             crate::status::quoted(text)
         ))
     })

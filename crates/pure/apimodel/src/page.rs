@@ -28,7 +28,9 @@ impl Token {
 
     /// Reads a `continue` parameter.
     pub fn decode(text: &str) -> Result<Token, Status> {
-        let bad = |why: &str| Status::bad_request(format!("continue key is not valid{why}"));
+        let bad = |why: &str| {
+            Status::bad_request(format!("invalid continue token: continue key is not valid{why}"))
+        };
         let data = URL_SAFE_NO_PAD.decode(text).map_err(|e| bad(&format!(": {e}")))?;
         let body: Value = serde_json::from_slice(&data).map_err(|e| bad(&format!(": {e}")))?;
         let version = body.get("v").and_then(Value::as_str).unwrap_or_default();
@@ -72,17 +74,20 @@ mod tests {
         };
         check(
             r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#,
-            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            "invalid continue token: continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
         );
         check(
             r#"{"v":"meta.k8s.io/v1","rv":5}"#,
-            "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)",
+            "invalid continue token: continue key is not valid: encoded start key empty (version meta.k8s.io/v1)",
         );
         check(
             r#"{"v":"v9","rv":5,"start":"a"}"#,
-            "continue key is not valid: server does not recognize this encoded version v9",
+            "invalid continue token: continue key is not valid: server does not recognize this encoded version v9",
         );
-        check(r#"{"v":"meta.k8s.io/v1","rv":5,"start":"../a"}"#, "continue key is not valid: ../a");
+        check(
+            r#"{"v":"meta.k8s.io/v1","rv":5,"start":"../a"}"#,
+            "invalid continue token: continue key is not valid: ../a",
+        );
         for text in ["!!", "bm90IGpzb24", "", "%00", "W10"] {
             assert_eq!(Token::decode(text).unwrap_err().code, 400, "{text}");
         }

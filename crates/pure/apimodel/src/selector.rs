@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use self::lexer::{Lexeme, Token, lex};
 use crate::meta;
-use crate::object::{Labels, Object};
+use crate::object::{Labels, Object, events};
 use crate::registry::{Definition, Version};
 use crate::schema::FieldError;
 use crate::status::Status;
@@ -38,7 +38,7 @@ impl Selectors {
         version: &Version,
     ) -> Result<Selectors, Status> {
         let labels = LabelSelector::parse(labels)?;
-        let fields = FieldSelector::parse(fields)?;
+        let mut fields = FieldSelector::parse(fields)?;
         fields.check(definition, version)?;
         Ok(Selectors { labels, fields })
     }
@@ -307,9 +307,12 @@ impl FieldSelector {
         Some(&term.value)
     }
 
-    /// Refuses fields that the resource cannot be selected by.
-    pub fn check(&self, definition: &Definition, version: &Version) -> Result<(), Status> {
-        for term in &self.0 {
+    /// Refuses fields that the resource cannot be selected by; names them as they are stored.
+    pub fn check(&mut self, definition: &Definition, version: &Version) -> Result<(), Status> {
+        for term in &mut self.0 {
+            if &*definition.name == events::ALIAS {
+                term.field = events::core_field(&term.field);
+            }
             let always = term.field == "metadata.name" || term.field == "metadata.namespace";
             if always || version.selectable.contains(&term.field) {
                 continue;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::model::{Change, ResourceName};
-use crate::object::Object;
+use crate::object::{Object, events};
 use crate::selector::Selectors;
 use crate::status::Status;
 
@@ -157,6 +157,10 @@ impl Log {
         true
     }
 
+    fn recent(&self, resource: &str) -> Option<&Recent> {
+        self.resources.get(events::collection_of(resource))
+    }
+
     /// How many changes are held.
     pub fn len(&self) -> usize {
         self.order.len()
@@ -169,7 +173,7 @@ impl Log {
 
     /// The oldest version from which a watch of `resource` can start.
     pub fn oldest(&self, resource: &str) -> u64 {
-        self.resources.get(resource).map_or(self.floor, |recent| recent.compacted.max(self.floor))
+        self.recent(resource).map_or(self.floor, |recent| recent.compacted.max(self.floor))
     }
 
     /// Whether a watch of `resource` may start after `cursor`; the error is the 410 or 504 that kube gives.
@@ -192,7 +196,7 @@ impl Log {
         cursor: Cursor,
     ) -> Result<impl DoubleEndedIterator<Item = &Arc<Change>>, Status> {
         self.check(resource, cursor)?;
-        let changes = self.resources.get(resource).map(|recent| {
+        let changes = self.recent(resource).map(|recent| {
             let start = recent.changes.partition_point(|change| change.rv <= cursor.0);
             recent.changes.range(start..)
         });

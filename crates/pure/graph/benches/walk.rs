@@ -29,8 +29,8 @@ fn declarations(count: usize) -> Vec<Declaration> {
             "git": { "url": "https://github.com/myorg/gitops-repo", "provider": "github", "secretRef": "github-token" },
             "update": { "strategy": "kustomize" }, "approval": "auto",
         });
-        if at >= 10 {
-            spec["upstreamVerified"] = json!(format!("${{step{}.status.state}}", at - 10));
+        if let (Some(upstream), Some(fields)) = (at.checked_sub(10), spec.as_object_mut()) {
+            fields.insert("upstreamVerified".to_owned(), json!(format!("${{step{upstream}.status.state}}")));
         }
         let body = json!({
             "apiVersion": "kardinal.io/v1alpha1", "kind": "PromotionStep",

@@ -112,7 +112,8 @@ impl fmt::Display for ProblemReason {
 }
 
 /// Something the user has to correct before the Graph can run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
 pub struct Problem {
     /// Where, for example `nodes[3].template.spec.bundleRef`.
     pub path: String,
@@ -123,14 +124,6 @@ pub struct Problem {
     /// Start and end, in bytes, inside the string at `path`.
     pub span: Option<(usize, usize)>,
 }
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)
-    }
-}
-
-impl std::error::Error for Problem {}
 
 impl Problem {
     pub(crate) fn declaration(path: impl Into<String>, message: impl Into<String>) -> Problem {

@@ -3,6 +3,8 @@
 pub mod check;
 pub mod plan;
 pub mod report;
+#[cfg(test)]
+mod tests;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

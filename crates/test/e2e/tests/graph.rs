@@ -90,7 +90,10 @@ async fn through_the_gates(story: &Story<'_>) -> anyhow::Result<()> {
     pass_gate(story, "no-weekend-deploys").await?;
     story.state(NAME, "prod", NodeState::NotReady).await?;
     let prod = story.find(KARDINAL, "PromotionStep", &step("prod")).await?.context("prod exists")?;
-    ensure!(prod["spec"]["requiredGates"] == json!([step("no-weekend-deploys"), step("staging-soak")]), "{prod}");
+    ensure!(
+        prod["spec"]["requiredGates"] == json!([step("no-weekend-deploys"), step("staging-soak")]),
+        "{prod}"
+    );
     Ok(())
 }
 
@@ -101,7 +104,10 @@ async fn a_gate_closes_again(story: &Story<'_>) -> anyhow::Result<()> {
     story.set_status(KARDINAL, "PolicyGate", &gate, json!({"ready": false})).await?;
     story.node(NAME, "prod", "is retained", |node| node.retained).await?;
     let kept = story.find(KARDINAL, "PromotionStep", &step("prod")).await?.context("prod stays")?;
-    ensure!(kept["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"], "prod was written to");
+    ensure!(
+        kept["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"],
+        "prod was written to"
+    );
     pass_gate(story, "no-weekend-deploys").await?;
     pass_gate(story, "staging-soak").await?;
     story.node(NAME, "prod", "is not retained any more", |node| !node.retained).await?;
@@ -131,9 +137,7 @@ async fn end(story: &Story<'_>) -> anyhow::Result<()> {
 
 /// A Graph of ConfigMaps: `base`, then `left` and `right` side by side.
 fn fan_out(name: &str, left: &str) -> Value {
-    let config = |node: &str, data: Value| {
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("{name}-{node}")}, "data": data})
-    };
+    let config = |node: &str, data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("{name}-{node}")}, "data": data});
     json!({
         "apiVersion": GRAPHS, "kind": "Graph", "metadata": {"name": name},
         "spec": {"nodes": [
@@ -231,7 +235,10 @@ fn a_steady_graph_makes_no_request() -> anyhow::Result<()> {
         requests.take();
         world.advance(SignedDuration::from_hours(24)).await;
         let heard = requests.take();
-        ensure!(heard.iter().all(|line| line.contains("watch=true")), "requests of a steady Graph: {heard:#?}");
+        ensure!(
+            heard.iter().all(|line| line.contains("watch=true")),
+            "requests of a steady Graph: {heard:#?}"
+        );
         Ok(())
     })
 }

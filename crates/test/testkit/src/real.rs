@@ -222,7 +222,14 @@ fn wait_ready(url: &str, token: &str, dir: &Path) -> anyhow::Result<()> {
     let started = Instant::now();
     while started.elapsed() < START_LIMIT {
         let answer = Command::new("curl")
-            .args(["-sk", "-m", "2", "-H", &format!("Authorization: Bearer {token}"), &format!("{url}/readyz")])
+            .args([
+                "-sk",
+                "-m",
+                "2",
+                "-H",
+                &format!("Authorization: Bearer {token}"),
+                &format!("{url}/readyz"),
+            ])
             .output()?;
         if answer.stdout == b"ok" {
             return Ok(());

@@ -38,7 +38,9 @@ impl<'a> Story<'a> {
             metadata.insert("namespace".to_owned(), self.world.namespace.clone().into());
         }
         let params = PatchParams::apply("scenario").force();
-        api.patch(&name, &params, &Patch::Apply(&manifest)).await.with_context(|| format!("applying `{name}`"))
+        api.patch(&name, &params, &Patch::Apply(&manifest))
+            .await
+            .with_context(|| format!("applying `{name}`"))
     }
 
     /// Sets fields of an object's status, as its controller would.
@@ -81,7 +83,13 @@ impl<'a> Story<'a> {
     }
 
     /// Waits until a condition of the Graph reads like this.
-    pub async fn condition(&self, graph: &str, type_: &str, status: &str, reason: &str) -> anyhow::Result<()> {
+    pub async fn condition(
+        &self,
+        graph: &str,
+        type_: &str,
+        status: &str,
+        reason: &str,
+    ) -> anyhow::Result<()> {
         let api: Api<Graph> = Api::namespaced(self.world.client.clone(), &self.world.namespace);
         let what = format!("Graph `{graph}` has {type_}={status} ({reason})");
         self.world

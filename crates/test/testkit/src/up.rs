@@ -48,7 +48,10 @@ fn wait_ready(kubeconfig: &Path, endpoints: &Path, log: &Path) -> anyhow::Result
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    bail!("kardinal up was not ready in time; it said:\n{}", std::fs::read_to_string(log).unwrap_or_default());
+    bail!(
+        "kardinal up was not ready in time; it said:\n{}",
+        std::fs::read_to_string(log).unwrap_or_default()
+    );
 }
 
 /// The `kardinal` binary that belongs to this build.
@@ -58,7 +61,8 @@ pub fn binary() -> anyhow::Result<PathBuf> {
     }
     // Test binaries are in target/<profile>/deps.
     let this = std::env::current_exe()?;
-    let profile = this.parent().and_then(Path::parent).context("the test binary is not in a target directory")?;
+    let profile =
+        this.parent().and_then(Path::parent).context("the test binary is not in a target directory")?;
     let binary = profile.join("kardinal");
     if !binary.exists() {
         let status = Command::new(env!("CARGO")).args(["build", "--package", "kardinal"]).status()?;

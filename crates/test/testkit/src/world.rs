@@ -102,7 +102,8 @@ impl World {
         let mut controllers = self.controllers.lock().await;
         if controllers.is_none() {
             let clock = self.clock.shared();
-            *controllers = Some(Controllers::start(self.controllers_client.clone(), clock, &Settings::default()));
+            *controllers =
+                Some(Controllers::start(self.controllers_client.clone(), clock, &Settings::default()));
         }
     }
 
@@ -198,7 +199,8 @@ fn over_https(
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let client = client_of(kubeconfig).await?;
-        let world = World::start(kind, client.clone(), client, WorldClock::Shifted(ShiftedClock::new())).await?;
+        let world =
+            World::start(kind, client.clone(), client, WorldClock::Shifted(ShiftedClock::new())).await?;
         let told = scenario(&world).await;
         world.stop_controllers().await;
         told

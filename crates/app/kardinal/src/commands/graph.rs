@@ -46,9 +46,8 @@ fn draw(source: &GraphSource, format: Drawing) -> anyhow::Result<()> {
 fn from_file(path: &Path) -> anyhow::Result<Graph> {
     let documents = manifest::read_documents(&manifest::read_text(path)?)?;
     let found = documents.into_iter().find(|document| is_graph(&document.value));
-    let document = found.ok_or_else(|| {
-        Failure::new(Kind::NotFound, format!("there is no Graph in `{}`", path.display()))
-    })?;
+    let document = found
+        .ok_or_else(|| Failure::new(Kind::NotFound, format!("there is no Graph in `{}`", path.display())))?;
     Ok(serde_json::from_value(document.value)?)
 }
 

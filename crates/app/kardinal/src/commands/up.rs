@@ -27,8 +27,9 @@ async fn serve(arguments: UpArguments) -> anyhow::Result<()> {
     // Only now is the directory ours. Whoever waits for the file must not find that of the last run.
     remove(&endpoints)?;
     let listener = TcpListener::bind(arguments.listen).await.map_err(|error| {
-        Failure::new(Kind::Failed, format!("cannot listen on `{}`: {error}", arguments.listen))
-            .hint("choose another address with `--listen`, for example `--listen 127.0.0.1:0` for any free port")
+        Failure::new(Kind::Failed, format!("cannot listen on `{}`: {error}", arguments.listen)).hint(
+            "choose another address with `--listen`, for example `--listen 127.0.0.1:0` for any free port",
+        )
     })?;
     let handle = server.serve(listener).await?;
     let kubeconfig = dir.join("kubeconfig");

@@ -32,7 +32,8 @@ async fn server(arguments: &VersionArguments) -> anyhow::Result<Option<String>> 
     let Ok(client) = connect::client(&arguments.server).await else { return Ok(None) };
     let version = client.apiserver_version().await;
     let version = version.map_err(|error| {
-        Failure::of_server("the server does not answer", error).hint("`--client` prints only this program's version")
+        Failure::of_server("the server does not answer", error)
+            .hint("`--client` prints only this program's version")
     })?;
     Ok(Some(version.git_version))
 }

@@ -6,11 +6,11 @@ use std::fmt::{self, Write as _};
 use axum::body::Body;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kardinal_apimodel::protobuf::{self, ProtobufError};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use super::negotiate::BodyType;
-use super::protobuf::{self, ProtobufError};
 
 /// How deeply a YAML body may nest: twice this overflows a worker's stack in an unoptimised build. JSON's own bound is 128.
 const DEPTH: usize = 64;

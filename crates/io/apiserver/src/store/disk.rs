@@ -2,6 +2,8 @@
 //!
 //! It decides nothing and serves no reads after start-up; only the writer calls it.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
@@ -38,9 +40,13 @@ impl Disk {
     /// Opens or creates the store in a data directory that the caller has locked.
     pub(crate) fn open(dir: &Path) -> Result<Disk, Error> {
         let path = dir.join("store.redb");
+        // Secrets are in there: nobody else may read it.
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = file.map_err(|source| Error::File { action: "open", path: path.clone(), source })?;
         let database = Database::builder()
             .set_cache_size(CACHE_BYTES)
-            .create(&path)
+            .create_file(file)
             .map_err(|error| Error::Store { path: path.clone(), message: error.to_string() })?;
         Disk::with_database(database, path, dir)
     }

@@ -89,7 +89,11 @@ const fn plain(
 pub static KINDS: &[Kind] = &[
     Kind { short_names: &["cm"], ..plain("", "ConfigMap", "configmaps", "io.k8s.api.core.v1.ConfigMap") },
     Kind { short_names: &["ep"], ..plain("", "Endpoints", "endpoints", "io.k8s.api.core.v1.Endpoints") },
-    Kind { short_names: &["ev"], ..plain("", "Event", "events", "io.k8s.api.core.v1.Event") },
+    Kind {
+        short_names: &["ev"],
+        name_rule: NameRule::PathSegment,
+        ..plain("", "Event", "events", "io.k8s.api.core.v1.Event")
+    },
     Kind {
         short_names: &["limits"],
         ..plain("", "LimitRange", "limitranges", "io.k8s.api.core.v1.LimitRange")
@@ -189,7 +193,11 @@ pub static KINDS: &[Kind] = &[
     Kind { categories: ALL, status: true, ..plain(BATCH, "Job", "jobs", "io.k8s.api.batch.v1.Job") },
     plain("coordination.k8s.io", "Lease", "leases", "io.k8s.api.coordination.v1.Lease"),
     plain("discovery.k8s.io", "EndpointSlice", "endpointslices", "io.k8s.api.discovery.v1.EndpointSlice"),
-    Kind { short_names: &["ev"], ..plain("events.k8s.io", "Event", "events", "io.k8s.api.events.v1.Event") },
+    Kind {
+        short_names: &["ev"],
+        name_rule: NameRule::PathSegment,
+        ..plain("events.k8s.io", "Event", "events", "io.k8s.api.events.v1.Event")
+    },
     Kind {
         namespaced: false,
         ..plain(

@@ -21,6 +21,7 @@ pub fn validate(kind: &Kind, object: &Value, old: Option<&Value>) -> Vec<FieldEr
                 errors.push(FieldError::invalid("roleRef", value, "cannot change roleRef"));
             }
         }
+        ("", "Service") => service(object, &mut errors),
         ("batch", "Job") => unchanged(object, old, "/spec/template", "spec.template", &mut errors),
         _ => {}
     }
@@ -48,6 +49,34 @@ fn data(kind: &Kind, object: &Value, old: Option<&Value>, errors: &mut Vec<Field
     for field in ["immutable", "data", "binaryData"] {
         if old.get(field) != object.get(field) {
             errors.push(FieldError::forbidden(field, "field is immutable when `immutable` is set"));
+        }
+    }
+}
+
+fn service(object: &Value, errors: &mut Vec<FieldError>) {
+    let ports =
+        object.pointer("/spec/ports").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let external = object.pointer("/spec/type").and_then(Value::as_str) == Some("ExternalName");
+    let headless = object.pointer("/spec/clusterIP").and_then(Value::as_str) == Some("None");
+    if ports.is_empty() && !external && !headless {
+        errors.push(FieldError::required("spec.ports", ""));
+    }
+    for (index, port) in ports.iter().enumerate() {
+        for field in ["port", "targetPort", "nodePort"] {
+            let Some(number) = port.get(field).and_then(Value::as_i64) else { continue };
+            // A node port of 0 asks the server to choose one.
+            let free = field == "nodePort" && number == 0;
+            if !free && !(1..=65535).contains(&number) {
+                let path = format!("spec.ports[{index}].{field}");
+                errors.push(FieldError::invalid(
+                    path,
+                    &number.into(),
+                    "must be between 1 and 65535, inclusive",
+                ));
+            }
+        }
+        if ports.len() > 1 && port.get("name").and_then(Value::as_str).unwrap_or_default().is_empty() {
+            errors.push(FieldError::required(format!("spec.ports[{index}].name"), ""));
         }
     }
 }

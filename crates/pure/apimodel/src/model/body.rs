@@ -41,6 +41,12 @@ pub(super) fn check_kind(place: &Place, body: &mut Value) -> Result<(), Status> 
             "the API version in the data ({api_version}) does not match the expected API version ({expected})"
         )));
     }
+    if kind != definition.kind && definition.custom {
+        let shown = format!("{kind}.{}", definition.group);
+        let name = text(body.get("metadata").unwrap_or(&Value::Null), "name");
+        let error = FieldError::invalid("kind", &kind.into(), &format!("must be {}", definition.kind));
+        return Err(Status::invalid_fields(&shown, name, vec![error]));
+    }
     if kind != definition.kind {
         return Err(Status::bad_request(format!(
             "{kind} in version {} cannot be handled as a {}: the kind in the data does not match the kind of the resource",
@@ -81,8 +87,10 @@ pub(super) fn check_name(place: &Place, body: &mut Value) -> Result<(), Status> 
     let metadata = meta::metadata_mut(body);
     let sent = metadata.get("name").and_then(Value::as_str).unwrap_or_default();
     if sent.is_empty() {
-        metadata.insert("name".into(), place.name.as_str().into());
-        return Ok(());
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            place.name
+        )));
     }
     if sent != place.name {
         return Err(Status::bad_request(format!(

@@ -1,7 +1,7 @@
 //! What the API does to particular built-in kinds on the way in.
 
-use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine as _};
 use serde_json::{Map, Value, json};
 
 use super::pipeline::Place;
@@ -37,8 +37,12 @@ fn check_base64(place: &Place, object: &Value) -> Result<(), Status> {
     let data = object.get("data").and_then(Value::as_object);
     for value in data.into_iter().flatten().filter_map(|(_, value)| value.as_str()) {
         if let Err(error) = STANDARD.decode(value) {
+            let offset = match error {
+                DecodeError::InvalidByte(offset, _) | DecodeError::InvalidLastSymbol(offset, _) => offset,
+                DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => value.len(),
+            };
             return Err(Status::bad_request(format!(
-                "Secret in version {} cannot be handled as a Secret: illegal base64 data: {error}",
+                "Secret in version {} cannot be handled as a Secret: illegal base64 data at input byte {offset}",
                 quoted(&place.version.name)
             )));
         }
@@ -50,15 +54,28 @@ fn check_base64(place: &Place, object: &Value) -> Result<(), Status> {
 pub(super) fn prepare_new(place: &Place, object: &mut Value) {
     match &*place.definition.name {
         "namespaces" => prepare_namespace(object),
-        "pods" => {
-            meta::as_map(object).insert("status".into(), json!({"phase": "Pending"}));
+        name => {
+            if let Some(status) = first_status(name) {
+                meta::as_map(object).insert("status".into(), status);
+            }
         }
-        CRD_RESOURCE => {
-            // The status that clients send is dropped; the stored versions follow from the spec.
-            crd::apply_defaults(object);
-        }
-        _ => {}
     }
+}
+
+/// The status that typed kinds begin with.
+fn first_status(resource: &str) -> Option<Value> {
+    Some(match resource {
+        "deployments.apps" | "jobs.batch" | "cronjobs.batch" => json!({}),
+        "replicasets.apps" => json!({"replicas": 0}),
+        "statefulsets.apps" => json!({"availableReplicas": 0, "replicas": 0}),
+        "daemonsets.apps" => {
+            json!({"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0})
+        }
+        "services" | "ingresses.networking.k8s.io" => json!({"loadBalancer": {}}),
+        "persistentvolumeclaims" | "pods" => json!({"phase": "Pending"}),
+        CRD_RESOURCE => json!({"acceptedNames": {"kind": "", "plural": ""}, "conditions": null}),
+        _ => return None,
+    })
 }
 
 fn prepare_namespace(object: &mut Value) {
@@ -89,7 +106,6 @@ pub(super) fn prepare_update(place: &Place, old: &Value, new: &mut Value) {
             }
             label_namespace(new, &place.name);
         }
-        CRD_RESOURCE => crd::apply_defaults(new),
         "secrets" => {
             // The type cannot change; leaving it out means keeping it.
             if let (Some(kind), None) = (old.get("type"), new.get("type")) {

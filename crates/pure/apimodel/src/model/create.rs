@@ -26,8 +26,8 @@ impl Work<'_> {
         mut object: Value,
         options: &WriteOptions,
     ) -> Result<Outcome, Status> {
-        if !place.subresource.is_empty() {
-            return Err(place.unsupported("create"));
+        if !place.subresource.is_empty() || !place.name.is_empty() {
+            return Err(place.unsupported());
         }
         check_manager(options, "CreateOptions.meta.k8s.io")?;
         body::check_kind(place, &mut object)?;
@@ -46,18 +46,27 @@ impl Work<'_> {
     ) -> Result<Outcome, Status> {
         let sent_version = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
         let versioned = sent_version.is_some_and(|v| !v.is_empty() && v != "0");
-        if place.definition.terminating {
-            let verb = "create not allowed while custom resource definition is terminating";
-            return Err(place.unsupported(verb));
-        }
         apply_defaults(place, &mut object)?;
         body::check_namespace(place, &mut object)?;
+        if place.version.status
+            && let Value::Object(map) = &mut object
+        {
+            map.remove("status");
+        }
+        // What the server adds below belongs to nobody.
+        track(self, place, &mut object);
         let generated = self.give_identity(place, &mut object);
         self.admit_to_namespace(place, &object)?;
-        self.prepare_new(place, &mut object);
+        builtins::prepare_new(place, &mut object);
         let name = text(object.get("metadata").unwrap_or(&Value::Null), "name").to_owned();
+        if place.definition.terminating {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Status::forbidden(&place.definition.name, &name, why));
+        }
         validate_new(place, &name, &object)?;
-        self.warnings.extend(meta::finalizer_warnings(&object, None));
+        if place.definition.custom {
+            self.warnings.extend(meta::finalizer_warnings(&object, None));
+        }
         if versioned {
             let message = "resourceVersion should not be set on objects to be created";
             return Err(Status::new(500, Reason::Unknown, message));
@@ -70,7 +79,6 @@ impl Work<'_> {
                 Status::already_exists(&place.definition.name, &name)
             });
         }
-        track(self, place, &mut object);
         self.store_new(place, key, object)
     }
 
@@ -144,15 +152,6 @@ impl Work<'_> {
         );
         Err(Status::forbidden(&place.definition.name, name, &why).because(cause))
     }
-
-    fn prepare_new(&mut self, place: &Place, object: &mut Value) {
-        if place.version.status
-            && let Value::Object(map) = object
-        {
-            map.remove("status");
-        }
-        builtins::prepare_new(place, object);
-    }
 }
 
 /// Schema defaults and those of the kind.
@@ -185,17 +184,17 @@ fn validate_new(place: &Place, name: &str, object: &Value) -> Result<(), Status>
     refuse_types(place, &content)?;
     errors.extend(content);
     if let Some(kind) = place.version.builtin() {
+        errors.extend(meta::unqualified_finalizers(object));
         errors.extend(builtin::validate(kind, object, None));
     }
     if errors.is_empty() { Ok(()) } else { Err(place.invalid(name, errors)) }
 }
 
-/// A value of the wrong type in a built-in kind never gets past kube's decoder: 400, not 422.
+/// A value of the wrong type in a built-in kind, or in metadata, never gets past kube's decoder: 400, not 422.
 pub(super) fn refuse_types(place: &Place, errors: &[FieldError]) -> Result<(), Status> {
-    if place.definition.custom {
-        return Ok(());
-    }
-    let Some(error) = errors.iter().find(|e| e.reason == Cause::TypeInvalid) else { return Ok(()) };
+    let decoded = |error: &FieldError| !place.definition.custom || error.path.starts_with("metadata");
+    let found = errors.iter().find(|e| e.reason == Cause::TypeInvalid && decoded(e));
+    let Some(error) = found else { return Ok(()) };
     Err(Status::bad_request(format!(
         "{kind} in version {} cannot be handled as a {kind}: {error}",
         quoted(&place.version.name),

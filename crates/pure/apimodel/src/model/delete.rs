@@ -9,7 +9,7 @@ use super::options::{DeleteOptions, Propagation};
 use super::pipeline::{Place, Work};
 use super::{Answer, Key, Outcome};
 use crate::meta;
-use crate::object::{Object, text};
+use crate::object::Object;
 use crate::registry::{CRD_RESOURCE, conditions, crd};
 use crate::selector::Selectors;
 use crate::status::{self, Status};
@@ -22,7 +22,7 @@ pub(crate) const ORPHAN: &str = "orphan";
 impl Work<'_> {
     pub(super) fn delete(&mut self, place: &Place, options: &DeleteOptions) -> Result<Outcome, Status> {
         if !place.subresource.is_empty() || place.name.is_empty() {
-            return Err(place.unsupported("delete"));
+            return Err(place.unsupported());
         }
         let key = place.key();
         let old = self.get(&key).ok_or_else(|| place.not_found())?;
@@ -36,7 +36,7 @@ impl Work<'_> {
         options: &DeleteOptions,
     ) -> Result<Outcome, Status> {
         if !place.subresource.is_empty() || !place.name.is_empty() || place.is("namespaces") {
-            return Err(place.unsupported("deletecollection"));
+            return Err(place.unsupported());
         }
         let definition = &place.definition;
         let selectors =
@@ -104,6 +104,7 @@ impl Work<'_> {
             metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
             if let Some(generation) = metadata.get("generation").and_then(Value::as_i64)
                 && generation > 0
+                && !place.is(CRD_RESOURCE)
             {
                 metadata.insert("generation".into(), generation.saturating_add(1).into());
             }
@@ -142,7 +143,8 @@ impl Work<'_> {
 }
 
 fn check_preconditions(place: &Place, old: &Object, options: &DeleteOptions) -> Result<(), Status> {
-    let (resource, name) = (&*place.definition.name, old.name());
+    // kube names the kind here, not the resource.
+    let (kind, name) = (place.definition.group_kind(), old.name());
     if let Some(uid) = &options.preconditions.uid
         && uid != old.uid()
     {
@@ -150,7 +152,7 @@ fn check_preconditions(place: &Place, old: &Object, options: &DeleteOptions) -> 
             "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
             old.uid()
         );
-        return Err(Status::conflict(resource, name, &why));
+        return Err(Status::conflict(&kind, name, &why));
     }
     if let Some(version) = &options.preconditions.resource_version
         && *version != old.resource_version().to_string()
@@ -159,7 +161,7 @@ fn check_preconditions(place: &Place, old: &Object, options: &DeleteOptions) -> 
             "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
             old.resource_version()
         );
-        return Err(Status::conflict(resource, name, &why));
+        return Err(Status::conflict(&kind, name, &why));
     }
     Ok(())
 }
@@ -207,82 +209,4 @@ fn returns_object(place: &Place) -> bool {
         &*place.definition.name,
         "pods" | "services" | "serviceaccounts" | "persistentvolumeclaims" | "resourcequotas"
     )
-}
-
-impl Work<'_> {
-    /// All CRDs as this batch leaves them.
-    fn crds(&self) -> Vec<Arc<Object>> {
-        self.objects(CRD_RESOURCE, "")
-    }
-
-    /// Stores a CRD, settles its status in a second step as kube's controllers do, and serves it.
-    pub(super) fn put_crd(
-        &mut self,
-        place: &Place,
-        key: Key,
-        old: Option<Arc<Object>>,
-        object: Value,
-    ) -> Result<Arc<Object>, Status> {
-        let before = self.batch.registry.get(&key.name).cloned();
-        let mut errors = Vec::new();
-        let compiled = crd::compile(&object, before.as_deref(), &mut errors);
-        errors.extend(crd::problems(&object, old.as_ref().map(|o| o.value()).as_ref(), &compiled));
-        if !errors.is_empty() {
-            return Err(place.invalid(&key.name, errors));
-        }
-        let definition = Arc::clone(&place.definition);
-        let stored = self.put(key.clone(), &definition, old, object);
-        let settled = self.settle_crd(&key, &definition);
-        self.serve_crd(settled.as_ref().unwrap_or(&stored));
-        Ok(stored)
-    }
-
-    fn settle_crd(&mut self, key: &Key, definition: &crate::registry::Definition) -> Option<Arc<Object>> {
-        let current = self.get(key)?;
-        if current.terminating() {
-            return None;
-        }
-        let before = current.value();
-        let mut value = before.clone();
-        if !conditions::settle(&mut value, &self.crds(), self.now) {
-            return None;
-        }
-        let manager = crate::managed::Manager {
-            name: "kube-apiserver",
-            operation: crate::managed::Operation::Update,
-            api_version: "apiextensions.k8s.io/v1",
-            subresource: "status",
-        };
-        let schema = definition.versions.first().map(|v| v.schema())?;
-        crate::managed::track_update(&schema, Some(&before), &mut value, &manager, self.now);
-        Some(self.put(key.clone(), definition, Some(current), value))
-    }
-
-    /// Brings the registry up to date with a stored CRD.
-    pub(super) fn serve_crd(&mut self, object: &Object) {
-        let before = self.batch.registry.get(object.name()).cloned();
-        let next = match crd::established(&object.value(), before.as_deref()) {
-            Some(definition) => self.batch.registry.with(Arc::new(definition)),
-            None => return,
-        };
-        self.batch.registry = Arc::new(next);
-    }
-
-    /// A CRD is gone: stop serving it, and let others have its names.
-    pub(super) fn forget_crd(&mut self, name: &str) {
-        self.batch.registry = Arc::new(self.batch.registry.without(name));
-        let group = name.split_once('.').map(|(_, group)| group).unwrap_or_default();
-        let Some(definition) = self.batch.registry.get(CRD_RESOURCE).cloned() else { return };
-        for other in self.crds() {
-            let value = other.value();
-            let refused = conditions::condition(&value, "NamesAccepted") == Some("False");
-            let same_group = text(value.get("spec").unwrap_or(&Value::Null), "group") == group;
-            if refused && same_group {
-                let key = Key::new(CRD_RESOURCE, "", other.name());
-                if let Some(settled) = self.settle_crd(&key, &definition) {
-                    self.serve_crd(&settled);
-                }
-            }
-        }
-    }
 }

@@ -231,7 +231,7 @@ impl Model {
         undone: BTreeMap<String, Option<Arc<Object>>>,
     ) -> Entries<'a, impl Iterator<Item = (&'a str, &'a Arc<Object>)> + use<'a>> {
         let after = snapshot.after.clone();
-        let present = self.collections.get(resource);
+        let present = self.collection(resource);
         let present = present.into_iter().flat_map({
             let (namespace, after) = (namespace.to_owned(), after.clone());
             move |collection| collection.range(&namespace, after.as_deref())

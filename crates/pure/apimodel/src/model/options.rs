@@ -123,8 +123,10 @@ impl DeleteOptions {
 
     /// Refuses contradictory options.
     pub fn check(self) -> Result<DeleteOptions, Status> {
-        if self.propagation.is_some() && self.orphan_dependents.is_some() {
-            let message = "Invalid value: \"propagationPolicy\": orphanDependents and deletionPropagation cannot be both set";
+        if let (Some(policy), Some(_)) = (self.propagation, self.orphan_dependents) {
+            let message = format!(
+                "Invalid value: \"{policy:?}\": orphanDependents and deletionPropagation cannot be both set"
+            );
             let cause = StatusCause::field("FieldValueInvalid", "propagationPolicy", message);
             return Err(Status::invalid("DeleteOptions.meta.k8s.io", "", vec![cause]));
         }
@@ -154,7 +156,7 @@ pub fn parse_propagation(text: &str) -> Result<Propagation, Status> {
         "Orphan" => Ok(Propagation::Orphan),
         other => {
             let message = format!(
-                "Unsupported value: {}: supported values: \"Background\", \"Foreground\", \"Orphan\"",
+                "Unsupported value: {}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"",
                 crate::status::quoted(other)
             );
             let cause = StatusCause::field("FieldValueNotSupported", "propagationPolicy", message);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::body::{self, Door, patch_refused};
 use super::create::check_manager;
@@ -27,7 +27,7 @@ impl Work<'_> {
         options: &WriteOptions,
     ) -> Result<Outcome, Status> {
         if place.name.is_empty() {
-            return Err(place.unsupported("patch"));
+            return Err(place.unsupported());
         }
         check_options(kind, options)?;
         if kind == PatchKind::Strategic && place.definition.custom {
@@ -157,16 +157,9 @@ fn check_result(place: &Place, live: &Value, new: &mut Value) -> Result<(), Stat
     }
     for field in ["apiVersion", "kind"] {
         if new.get(field) != live.get(field) {
-            let sent = new.get(field).and_then(Value::as_str).unwrap_or_default();
-            return Err(Status::bad_request(format!(
-                "the {field} in the data ({sent}) does not match the expected {field} ({})",
-                live.get(field).and_then(Value::as_str).unwrap_or_default()
-            )));
+            let expected = live.get(field).and_then(Value::as_str).unwrap_or_default();
+            return Err(patch_refused(new, &format!("{field} must be {expected}")));
         }
-    }
-    if !new.get("metadata").is_some_and(Value::is_object) {
-        let metadata = live.get("metadata").cloned().unwrap_or_else(|| Value::Object(Map::new()));
-        meta::as_map(new).insert("metadata".into(), metadata);
     }
     body::check_name(place, new)?;
     body::check_namespace(place, new)
@@ -196,6 +189,10 @@ fn check_applied(place: &Place, applied: &mut Value) -> Result<(), Status> {
         }
     }
     body::check_kind(place, applied)?;
+    let metadata = meta::metadata_mut(applied);
+    if metadata.get("name").is_none_or(Value::is_null) {
+        metadata.insert("name".into(), place.name.as_str().into());
+    }
     body::check_name(place, applied)?;
     body::check_namespace(place, applied)
 }

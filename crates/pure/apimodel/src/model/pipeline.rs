@@ -9,12 +9,12 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::options::WriteOptions;
-use super::{Answer, Batch, Change, Ids, Key, Model, Outcome, Request, Target, Verb};
+use super::{Answer, Batch, Change, Ids, Key, Model, Outcome, PatchKind, Request, Target, Verb};
 use crate::managed::{Manager, Operation};
 use crate::meta;
-use crate::object::{Object, text};
+use crate::object::{Object, events, text};
 use crate::registry::{Definition, Version};
-use crate::status::Status;
+use crate::status::{Reason, Status};
 
 /// What a request addresses, resolved.
 pub(super) struct Place {
@@ -50,8 +50,9 @@ impl Place {
         Status::invalid_fields(&self.definition.group_kind(), name, errors)
     }
 
-    pub(super) fn unsupported(&self, verb: &str) -> Status {
-        Status::method_not_supported(&self.definition.name, verb)
+    pub(super) fn unsupported(&self) -> Status {
+        let message = "the server does not allow this method on the requested resource";
+        Status::new(405, Reason::MethodNotAllowed, message)
     }
 }
 
@@ -85,8 +86,22 @@ pub(super) fn prepare(
         mark.undo(batch);
     }
     let mut outcome = result?;
+    if dry_run {
+        hide_version(&mut outcome, batch.rv);
+    }
     outcome.warnings.extend(warnings);
     Ok(outcome)
+}
+
+/// A dry run gives out no version: new objects show none.
+fn hide_version(outcome: &mut Outcome, rv: u64) {
+    let Answer::Object { object, api_version } = &outcome.body else { return };
+    if object.resource_version() <= rv {
+        return;
+    }
+    let mut value = object.value_as(api_version).into_owned();
+    meta::metadata_mut(&mut value).remove("resourceVersion");
+    outcome.body = Answer::Value(value);
 }
 
 /// Where a batch stood before a request.
@@ -109,7 +124,19 @@ impl Mark {
 }
 
 impl Work<'_> {
-    fn run(&mut self, request: Request) -> Result<Outcome, Status> {
+    fn run(&mut self, mut request: Request) -> Result<Outcome, Status> {
+        let alias = request.target.group == "events.k8s.io" && request.target.resource == "events";
+        if alias {
+            to_core_event(&mut request);
+        }
+        let mut outcome = self.run_resolved(request)?;
+        if alias && let Answer::Object { api_version, .. } = &mut outcome.body {
+            *api_version = events::ALIAS_VERSION.into();
+        }
+        Ok(outcome)
+    }
+
+    fn run_resolved(&mut self, request: Request) -> Result<Outcome, Status> {
         let place = self.resolve(request.target)?;
         match request.verb {
             Verb::Create { body, options } => self.create(&place, body, &options),
@@ -223,6 +250,17 @@ impl Work<'_> {
             subresource: &place.subresource,
         };
         crate::managed::track_update(&place.version.schema(), old, new, &manager, self.now);
+    }
+}
+
+/// A write through the second door of events, as one through the first.
+fn to_core_event(request: &mut Request) {
+    request.target.group.clear();
+    match &mut request.verb {
+        Verb::Create { body, .. } | Verb::Update { body, .. } => events::to_core(body),
+        Verb::Patch { kind: PatchKind::Json, body, .. } => events::patch_to_core(body),
+        Verb::Patch { body, .. } => events::to_core(body),
+        Verb::Delete { .. } | Verb::DeleteCollection { .. } => {}
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::options::WriteOptions;
 use super::patching::patched;
 use super::pipeline::{Place, Work};
-use super::update::check_preconditions;
+use super::update::{check_preconditions, check_uid};
 use super::{Answer, Model, Outcome, PatchKind, Target};
 use crate::meta;
 use crate::object::{Object, text};
@@ -71,9 +71,15 @@ impl Work<'_> {
         }
         let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or_default();
         if replicas < 0 {
-            let detail = "must be greater than or equal to 0";
-            let error = FieldError::invalid("spec.replicas", &replicas.into(), detail);
-            return Err(Status::invalid_fields("Scale.autoscaling", &place.name, vec![error]));
+            return Err(if place.definition.custom {
+                let detail = "should be a non-negative integer";
+                let error = FieldError::invalid(&paths.spec_replicas, &replicas.into(), detail);
+                place.invalid(&place.name, vec![error])
+            } else {
+                let detail = "must be greater than or equal to 0";
+                let error = FieldError::invalid("spec.replicas", &replicas.into(), detail);
+                Status::invalid_fields("Scale.autoscaling", &place.name, vec![error])
+            });
         }
         let mut new = old.value_as(&place.api_version()).into_owned();
         let version = scale.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
@@ -84,6 +90,7 @@ impl Work<'_> {
         if let Some(uid) = scale.pointer("/metadata/uid") {
             metadata.insert("uid".into(), uid.clone());
         }
+        check_uid(place, old, &new)?;
         check_preconditions(place, old, &mut new)?;
         set_path(&mut new, &paths.spec_replicas, replicas.into());
         let outcome = self.replace(place, place.key(), old, new, |work, place, old, new| {
@@ -104,9 +111,9 @@ fn scale_of(object: &Object, version: &Version) -> Result<Value, Status> {
     let value = &object.value();
     let number = |path: &str| lookup(value, path).and_then(Value::as_i64);
     let replicas = number(&paths.spec_replicas);
-    if replicas.is_none() && version.builtin().is_none() && lookup(value, &paths.spec_replicas).is_some() {
-        let message = format!("the spec replicas field `{}` is not an integer", paths.spec_replicas);
-        return Err(Status::internal(message));
+    if replicas.is_none() && version.builtin().is_none() {
+        let path = crate::status::quoted(&paths.spec_replicas);
+        return Err(Status::internal(format!("the spec replicas field {path} does not exist")));
     }
     let mut status = Map::new();
     status.insert("replicas".into(), number(&paths.status_replicas).unwrap_or_default().into());

@@ -25,7 +25,7 @@ impl Work<'_> {
         options: &WriteOptions,
     ) -> Result<Outcome, Status> {
         if place.name.is_empty() {
-            return Err(place.unsupported("update"));
+            return Err(place.unsupported());
         }
         check_manager(options, "UpdateOptions.meta.k8s.io")?;
         if place.subresource == "scale" {
@@ -48,6 +48,7 @@ impl Work<'_> {
             });
         };
         body::check_namespace(place, &mut object)?;
+        check_uid(place, &old, &object)?;
         check_preconditions(place, &old, &mut object)?;
         self.replace(place, key, &old, object, |work, place, old, new| {
             work.track(place, Some(old), new, options);
@@ -78,7 +79,9 @@ impl Work<'_> {
             }
         }
         validate_update(place, before, &new)?;
-        self.warnings.extend(meta::finalizer_warnings(&new, Some(before)));
+        if place.definition.custom {
+            self.warnings.extend(meta::finalizer_warnings(&new, Some(before)));
+        }
         track(self, place, before, &mut new);
         let unchanged = same(before, &new);
         self.store(place, key, old, new, unchanged)
@@ -131,16 +134,20 @@ impl Work<'_> {
     }
 }
 
-/// The version and uid that a writer sends must be those that are stored.
+/// A whole object that carries another uid is meant for another object.
+pub(super) fn check_uid(place: &Place, old: &Object, object: &Value) -> Result<(), Status> {
+    let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+    if uid.is_empty() || uid == old.uid() {
+        return Ok(());
+    }
+    let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid());
+    Err(Status::conflict(&place.definition.name, &place.name, &why))
+}
+
+/// The version that a writer sends must be the one that is stored.
 pub(super) fn check_preconditions(place: &Place, old: &Object, object: &mut Value) -> Result<(), Status> {
     let (resource, name) = (&*place.definition.name, place.name.as_str());
     let metadata = meta::metadata_mut(object);
-    let uid = metadata.get("uid").and_then(Value::as_str).unwrap_or_default();
-    if !uid.is_empty() && uid != old.uid() {
-        let why =
-            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid());
-        return Err(Status::conflict(resource, name, &why));
-    }
     let sent = metadata.get("resourceVersion").and_then(Value::as_str).unwrap_or_default();
     if sent.is_empty() || sent == "0" {
         if place.definition.unconditional_update || !place.subresource.is_empty() && !place.definition.custom
@@ -262,6 +269,9 @@ fn validate_update(place: &Place, old: &Value, new: &Value) -> Result<(), Status
     refuse_types(place, &content)?;
     errors.extend(content);
     if let Some(kind) = place.version.builtin() {
+        if new.pointer("/metadata/finalizers") != old.pointer("/metadata/finalizers") {
+            errors.extend(meta::unqualified_finalizers(new));
+        }
         errors.extend(builtin::validate(kind, new, Some(old)));
     }
     if errors.is_empty() { Ok(()) } else { Err(place.invalid(&place.name, errors)) }

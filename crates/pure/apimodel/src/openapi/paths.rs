@@ -70,6 +70,9 @@ const PATCH_TYPES: [&str; 4] = [
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 ];
+/// kubectl looks here whether it may send a strategic merge patch; custom resources take none.
+const CUSTOM_PATCH_TYPES: [&str; 3] =
+    ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
 
 /// Adds every path of the kind.
 pub(super) fn add(kind: &ApiKind<'_>, dialect: Dialect, out: &mut Map<String, Value>) {
@@ -200,6 +203,7 @@ impl Writer<'_> {
         });
         let Some(map) = out.as_object_mut() else { return out };
         let patch = action == "patch";
+        let patches: &[&str] = if self.kind.schema.is_some() { &CUSTOM_PATCH_TYPES } else { &PATCH_TYPES };
         match self.dialect {
             Dialect::V2 => {
                 if let Some(body) = body {
@@ -208,7 +212,7 @@ impl Writer<'_> {
                     );
                 }
                 let consumes: &[&str] =
-                    if patch { &PATCH_TYPES } else { &["application/json", "application/yaml"] };
+                    if patch { patches } else { &["application/json", "application/yaml"] };
                 map.insert("consumes".to_owned(), json!(consumes));
                 map.insert("produces".to_owned(), json!(["application/json"]));
                 map.insert(
@@ -218,7 +222,7 @@ impl Writer<'_> {
             }
             Dialect::V3 => {
                 if let Some(body) = body {
-                    let types: &[&str] = if patch { &PATCH_TYPES } else { &["*/*"] };
+                    let types: &[&str] = if patch { patches } else { &["*/*"] };
                     let content: Map<String, Value> = types
                         .iter()
                         .map(|ty| ((*ty).to_owned(), json!({"schema": self.reference(body)})))

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Definition, Scale, Shape, Version, compare_versions};
 use crate::builtin::NameRule;
@@ -15,7 +15,7 @@ use crate::schema::{Cause, FieldError, Schema, SchemaType};
 /// The finalizer that keeps a CRD until its objects are gone.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Fills in what kube fills in: singular and list kind, the conversion strategy, the stored versions.
+/// Fills in what kube fills in: singular and list kind, the conversion strategy.
 pub fn apply_defaults(crd: &mut Value) {
     let spec = meta::child_map(crd, "spec");
     let names = meta::as_map(spec.entry("names").or_insert(Value::Null));
@@ -29,6 +29,10 @@ pub fn apply_defaults(crd: &mut Value) {
     if !spec.contains_key("conversion") {
         spec.insert("conversion".into(), json!({"strategy": "None"}));
     }
+}
+
+/// Adds the storage version to `status.storedVersions`.
+pub fn record_storage_version(crd: &mut Value) {
     let storage = storage_version(crd);
     let status = meta::child_map(crd, "status");
     let stored = status.entry("storedVersions").or_insert(Value::Null);
@@ -431,9 +435,4 @@ fn immutable_problems(crd: &Value, old: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::invalid(path, new, "field is immutable"));
         }
     }
-}
-
-/// The parts of a CRD's status that only the server writes.
-pub fn status_mut(crd: &mut Value) -> &mut Map<String, Value> {
-    meta::child_map(crd, "status")
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Definition, Scale, Shape, Version};
-use crate::builtin::{KINDS, Kind};
+use crate::builtin::{KINDS, Kind, NameRule};
 use crate::model::ResourceName;
 
 /// Every built-in kind.
@@ -44,7 +44,8 @@ fn definition(name: ResourceName, kinds: &[&'static Kind]) -> Option<Definition>
         unconditional_update: !matches!(&*name, super::CRD_RESOURCE | "leases.coordination.k8s.io"),
         create_on_update: creates_on_update(&name),
         has_generation: has_generation(&name),
-        name_rule: first.name_rule,
+        // Service names need not begin with a letter any more.
+        name_rule: if &*name == "services" { NameRule::Label } else { first.name_rule },
         name,
     })
 }
@@ -111,7 +112,7 @@ fn selectable(name: &str) -> &'static [&'static str] {
             "status.podIP",
             "status.nominatedNodeName",
         ],
-        "events" => &[
+        "events" | "events.events.k8s.io" => &[
             "involvedObject.kind",
             "involvedObject.namespace",
             "involvedObject.name",
@@ -124,9 +125,6 @@ fn selectable(name: &str) -> &'static [&'static str] {
             "source",
             "type",
         ],
-        "events.events.k8s.io" => {
-            &["reason", "type", "regarding.kind", "regarding.name", "regarding.namespace", "regarding.uid"]
-        }
         "namespaces" => &["status.phase"],
         "nodes" => &["spec.unschedulable"],
         "secrets" => &["type"],

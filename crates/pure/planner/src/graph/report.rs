@@ -125,7 +125,11 @@ fn ready(checked: &Checked, plan: &Plan, memory: &Memory) -> Judgement {
         message,
     };
     if let Some(waits) = &plan.teardown {
-        return judgement("Unknown", "Terminating", sentence(waits).unwrap_or_else(|| "objects are removed in reverse order".to_owned()));
+        return judgement(
+            "Unknown",
+            "Terminating",
+            sentence(waits).unwrap_or_else(|| "objects are removed in reverse order".to_owned()),
+        );
     }
     let (Some(_), Some(walker)) = (&checked.running, &memory.walker) else {
         return judgement("False", "NotCompiled", "correct the problems that `Compiled` lists".to_owned());
@@ -171,7 +175,9 @@ fn finalizer_skipped(waits: &[Wait]) -> Option<Judgement> {
 fn teardown_blocked(waits: &[Wait]) -> Option<Judgement> {
     let blocking: Vec<Wait> = waits
         .iter()
-        .filter(|wait| matches!(wait.why, WaitReason::Terminating | WaitReason::Finalizing | WaitReason::KindUnknown))
+        .filter(|wait| {
+            matches!(wait.why, WaitReason::Terminating | WaitReason::Finalizing | WaitReason::KindUnknown)
+        })
         .cloned()
         .collect();
     Some(Judgement {

@@ -304,7 +304,7 @@ async fn bad_selectors_and_tokens(target: &Target<'_>) -> anyhow::Result<()> {
         "continue=%00",
         "continue=%ff",
         "continue=e30",
-        "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0Ijoi4piDIn0",
+        "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJ4In0",
         "limit=many",
         "limit=99999999999999999999999999",
         "resourceVersion=old",

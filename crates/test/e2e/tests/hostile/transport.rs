@@ -10,14 +10,14 @@ use kardinal_testkit::world::client_of;
 use crate::target::{JSON, in_process, unharmed};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-const HUGE: usize = 50_000_000;
+const HUGE: u64 = 50_000_000;
 /// Memory that a server may hold on to after it refused bodies ten times as large in all.
 const GROWTH_LIMIT: u64 = 48 << 20;
 
 #[test]
 fn large_bodies_in_process() -> anyhow::Result<()> {
     in_process(async |target| {
-        let refused = target.send("POST", MAPS, JSON, vec![b' '; HUGE]).await?;
+        let refused = target.send("POST", MAPS, JSON, vec![b' '; HUGE as usize]).await?;
         refused.refused("50 MB", &[413], &["large"])?;
         Ok(())
     })
@@ -28,16 +28,15 @@ fn large_bodies_are_not_kept() -> anyhow::Result<()> {
     let up = Up::start(&[])?;
     let server = Server::of(&up)?;
     let before = server.peak_memory()?;
+    let folder = tempfile::tempdir()?;
+    let zeros = folder.path().join("zeros");
+    std::fs::File::create(&zeros)?.set_len(HUGE)?;
     // With and without a length, several at once.
     let uploads: Vec<_> = (0..8)
         .map(|number| {
-            let chunked = if number % 2 == 0 { "-H 'Transfer-Encoding: chunked'" } else { "" };
-            let version = if number % 4 < 2 { "--http1.1" } else { "--http2" };
-            let line = format!(
-                "head -c {HUGE} /dev/zero | {} {version} {chunked} -X POST -T - {}",
-                server.curl(),
-                server.url(MAPS)
-            );
+            let source = if number % 2 == 0 { zeros.display().to_string() } else { "-".to_owned() };
+            let post = format!("{} --http1.1 -X POST -T {source} {}", server.curl(), server.url(MAPS));
+            let line = format!("{post} <{}", zeros.display());
             Command::new("sh").args(["-c", &line]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
         })
         .collect::<Result<_, _>>()?;
@@ -61,7 +60,7 @@ fn large_bodies_through_the_client() -> anyhow::Result<()> {
         let client = client_of(&up.kubeconfig).await?;
         let request = http::Request::post(MAPS)
             .header("content-type", JSON)
-            .body(kube::client::Body::from(vec![b' '; HUGE]))?;
+            .body(kube::client::Body::from(vec![b' '; HUGE as usize]))?;
         // The server need not read on, so the client sees the answer or a connection that was closed on it.
         if let Ok(response) = client.send(request).await {
             ensure!(response.status() == 413, "should be answered 413, not {}", response.status());
@@ -83,10 +82,7 @@ fn large_heads_and_addresses() -> anyhow::Result<()> {
     let many = folder.path().join("many");
     std::fs::write(&many, (0..5000).map(|n| format!("X-{n}: y\n")).collect::<String>())?;
     let long = folder.path().join("url");
-    std::fs::write(
-        &long,
-        format!("url = \"{}\"\n", server.url(&format!("{MAPS}/{}", "a".repeat(1_000_000)))),
-    )?;
+    std::fs::write(&long, format!("url = \"{}\"\n", server.url(&format!("{MAPS}/{}", "a".repeat(90_000)))))?;
     for version in ["--http1.1", "--http2"] {
         for arguments in [
             format!("-H @{} {}", header.display(), server.url(MAPS)),
@@ -94,7 +90,7 @@ fn large_heads_and_addresses() -> anyhow::Result<()> {
             format!("-K {}", long.display()),
         ] {
             let answer = run(&format!("{} {version} {arguments}", server.curl()))?;
-            // HTTP/2 has no room for such a head: the stream or the connection is refused, which curl shows as 000.
+            // A server that does not read on may be seen as a connection that was closed, which curl shows as 000.
             let refused = ["400", "404", "414", "431", "000"].iter().any(|code| answer.ends_with(code));
             ensure!(refused, "{version} {:.60} was answered `{answer}`", arguments);
             server.still_answers()?;
@@ -117,7 +113,7 @@ fn many_requests_at_once() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let client = client_of(&up.kubeconfig).await?;
-        let requests = (0..3000).map(|_| {
+        let requests = (0..300).map(|_| {
             let client = client.clone();
             async move {
                 let request = http::Request::get(MAPS).body(kube::client::Body::empty())?;

@@ -36,7 +36,8 @@ pub(super) fn run(name: &str, server: &ServerArguments, format: OutputFormat) ->
         reason: condition.reason,
         message: condition.message,
     });
-    let explanation = Explanation { graph: name.to_owned(), conditions: stands.collect(), nodes: status.nodes };
+    let explanation =
+        Explanation { graph: name.to_owned(), conditions: stands.collect(), nodes: status.nodes };
     output::value(format, &explanation, || explanation.render(Timestamp::now()))
 }
 
@@ -66,7 +67,11 @@ impl Explanation {
             text.push_str("  no controller has looked at it yet\n");
         }
         for stand in &self.conditions {
-            let _ = writeln!(text, "  {} = {} ({}): {}", stand.condition, stand.status, stand.reason, stand.message);
+            let _ = writeln!(
+                text,
+                "  {} = {} ({}): {}",
+                stand.condition, stand.status, stand.reason, stand.message
+            );
         }
         text.push('\n');
         let rows = self.nodes.iter().map(|node| {

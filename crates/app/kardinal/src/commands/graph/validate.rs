@@ -66,7 +66,8 @@ fn check(path: &Path) -> anyhow::Result<Finding> {
 
 impl Finding {
     fn check(&mut self, text: &str, document: &Document) {
-        let name = document.value.pointer("/metadata/name").and_then(|name| name.as_str()).unwrap_or_default();
+        let name =
+            document.value.pointer("/metadata/name").and_then(|name| name.as_str()).unwrap_or_default();
         let nodes = document.value.pointer("/spec/nodes").cloned().unwrap_or_default();
         let problems = match serde_json::from_value::<Vec<kardinal_api::graph::Node>>(nodes.clone()) {
             Ok(nodes) => compile_nodes(&nodes).err().unwrap_or_default(),

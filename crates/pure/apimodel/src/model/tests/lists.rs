@@ -181,12 +181,48 @@ fn list_options_that_are_refused() {
         422,
         &format!("{options}Unsupported value: \"Odd\": supported values: \"Exact\", \"NotOlderThan\", \"\""),
     );
-    check("resourceVersion=x", 400, "Invalid value: \"x\": strconv.ParseUint: parsing \"x\": invalid syntax");
+    check(
+        "resourceVersion=x",
+        400,
+        "invalid resource version: resourceVersion: Invalid value: \"x\": strconv.ParseUint: parsing \"x\": invalid syntax",
+    );
     check(
         "resourceVersion=99999",
         504,
         &format!("Timeout: Too large resource version: 99999, current: {now}"),
     );
     check("labelSelector=a=b=c", 400, "found '=', expected: ',' or 'end of string'");
-    check("continue=%%%", 400, "continue key is not valid: Invalid symbol 37, offset 0.");
+    check(
+        "continue=%%%",
+        400,
+        "invalid continue token: continue key is not valid: Invalid symbol 37, offset 0.",
+    );
+}
+
+#[test]
+fn events_have_two_doors() {
+    let mut world = World::new();
+    let new = "/apis/events.k8s.io/v1/namespaces/default/events";
+    let core = "/api/v1/namespaces/default/events";
+    let body = json!({
+        "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"},
+        "regarding": {"kind": "Widget", "name": "w"}, "note": "hello", "reportingController": "c", "type": "Normal",
+    });
+    let made = world.ok(&format!("POST {new}"), body);
+    assert_eq!((&made["apiVersion"], &made["note"]), (&json!("events.k8s.io/v1"), &json!("hello")));
+    let seen = world.must(&format!("{core}/e"));
+    assert_eq!((&seen["apiVersion"], &seen["message"]), (&json!("v1"), &json!("hello")));
+    assert_eq!(seen["involvedObject"], json!({"kind": "Widget", "name": "w"}));
+    let patched = world.ok(&format!("MERGE {new}/e"), json!({"note": "again"}));
+    assert_eq!(patched["note"], "again");
+    world.ok(&format!("JSON {new}/e"), json!([{"op": "replace", "path": "/regarding/name", "value": "x"}]));
+    assert_eq!(world.names(&format!("{new}?fieldSelector=regarding.name=x")), ["default/e"]);
+    assert_eq!(world.names(&format!("{core}?fieldSelector=involvedObject.name=x")), ["default/e"]);
+    let start = crate::watch::Cursor(world.model.resource_version());
+    world.ok(&format!("DELETE {core}/e"), Value::Null);
+    let (events, _) = world.model.log().since("events.events.k8s.io", start, &Default::default(), 9).unwrap();
+    let line = crate::watch::event_line(&events[0], "events.k8s.io/v1");
+    let parsed: Value = serde_json::from_slice(&line).unwrap();
+    assert_eq!((&parsed["type"], &parsed["object"]["note"]), (&json!("DELETED"), &json!("again")));
+    assert_eq!(world.get(&format!("{new}/e")), None);
 }

@@ -313,14 +313,14 @@ fn delete_answers_and_preconditions() {
     check(
         json!({"preconditions": {"uid": "x"}}),
         &format!(
-            "Operation cannot be fulfilled on configmaps \"a\": the UID in the precondition (x) does not match the UID in record ({}). The object might have been deleted and then recreated",
+            "Operation cannot be fulfilled on ConfigMap \"a\": the UID in the precondition (x) does not match the UID in record ({}). The object might have been deleted and then recreated",
             uid.as_str().unwrap()
         ),
     );
     check(
         json!({"preconditions": {"resourceVersion": "1"}}),
         &format!(
-            "Operation cannot be fulfilled on configmaps \"a\": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ({version}). The object might have been modified"
+            "Operation cannot be fulfilled on ConfigMap \"a\": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ({version}). The object might have been modified"
         ),
     );
     let answer = world.ok(&delete, json!({"preconditions": {"uid": uid}}));
@@ -336,7 +336,7 @@ fn delete_answers_and_preconditions() {
         json!({"propagationPolicy": "Sideways"}),
         422,
         "Invalid",
-        "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: \"Sideways\": supported values: \"Background\", \"Foreground\", \"Orphan\"",
+        "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: \"Sideways\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"",
     );
 }
 

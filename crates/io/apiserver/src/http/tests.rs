@@ -1,0 +1,48 @@
+use axum::response::IntoResponse;
+use kardinal_apimodel::watch::Limits as WindowLimits;
+use tower::ServiceExt;
+
+use super::*;
+use crate::clock::SystemClock;
+use crate::ids::IdSource;
+use crate::store::StoreOptions;
+
+async fn app(limits: Limits) -> Router {
+    let options = StoreOptions {
+        data_dir: None,
+        clock: Arc::new(SystemClock),
+        ids: IdSource::new(Some(1)),
+        batch: 16,
+        window: WindowLimits::default(),
+    };
+    let (store, _) = Store::open(options).await.unwrap();
+    router(Arc::new(App::new(store, Arc::new(SystemClock), limits, CancellationToken::new())))
+}
+
+/// One answer's code; `outside` is whether the request comes in over the network.
+async fn code(router: &Router, path: &str, outside: bool) -> u16 {
+    let mut request = Request::get(path).body(Body::empty()).unwrap();
+    if outside {
+        request.extensions_mut().insert(FrontStop(CancellationToken::new()));
+    }
+    router.clone().oneshot(request).await.into_response().status().as_u16()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_server_refuses_others_and_lets_its_own_wait() {
+    let router = app(Limits { requests: 1, ..Limits::default() }).await;
+    let endless = futures::stream::pending::<Result<bytes::Bytes, std::io::Error>>();
+    let slow = Request::post("/api/v1/namespaces").body(Body::from_stream(endless)).unwrap();
+    let slow = tokio::spawn(router.clone().oneshot(slow));
+    // The request that never finishes its body takes the only place.
+    while code(&router, "/api", true).await != 429 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(code(&router, "/healthz", true).await, 200, "probes need no place");
+    let began = tokio::time::Instant::now();
+    let inside = code(&router, "/api", false).await;
+    assert!(inside == 200 || inside == 504, "{inside}");
+    assert_eq!(began.elapsed(), Limits::default().request_timeout, "it waited for the place");
+    assert_eq!(slow.await.unwrap().into_response().status(), 504, "a body that never ends is cut off");
+    assert_eq!(code(&router, "/api", true).await, 200);
+}

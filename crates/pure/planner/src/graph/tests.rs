@@ -1,0 +1,180 @@
+//! Tables over the three pure words.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kardinal_api::graph::{Graph, GraphSpec, Node, NodeState};
+use kardinal_graph::{Action, Changed, Gvk, KindScope, ObjectId, Observed, Outcome, Seen, Selector};
+use serde_json::{Value, json};
+
+use super::plan::{Effect, Memory, revision_name};
+use super::{Checked, Plan, Report, Snapshot, check, plan, report};
+
+/// A world in which every kind is served and everything is seen at once.
+#[derive(Default)]
+struct Objects(BTreeMap<ObjectId, Value>);
+
+impl Observed for Objects {
+    fn scope_of(&self, _: &Gvk) -> Option<KindScope> {
+        Some(KindScope::Namespaced)
+    }
+    fn object(&self, id: &ObjectId) -> Seen<'_> {
+        self.0.get(id).map_or(Seen::Absent, Seen::Present)
+    }
+    fn select(&self, _: &Gvk, _: Option<&str>, _: &Selector) -> Option<Vec<&Value>> {
+        Some(Vec::new())
+    }
+    fn owned(&self) -> Option<Vec<(ObjectId, &Value)>> {
+        Some(self.0.iter().map(|(id, object)| (id.clone(), object)).collect())
+    }
+}
+
+fn now() -> Timestamp {
+    "2026-04-09T10:00:00.5Z".parse().unwrap()
+}
+
+/// A Graph whose node `b` uses the data of `a`.
+fn graph(expression: &str) -> Graph {
+    let config = |name: &str, text: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"text": text}});
+    let node =
+        |id: &str, template: Value| Node { id: id.to_owned(), template: Some(template), ..Node::default() };
+    let nodes = vec![node("b", config("b", expression)), node("a", config("a", "hello"))];
+    let mut graph = Graph::new("g", GraphSpec { nodes });
+    graph.metadata.namespace = Some("default".to_owned());
+    graph.metadata.uid = Some("u-1".to_owned());
+    graph.metadata.generation = Some(3);
+    graph
+}
+
+/// One pass, with its writes carried out on the objects.
+fn pass(graph: &mut Graph, world: &mut Objects, memory: &mut Memory) -> (Checked, Plan, Report) {
+    let checked = check(graph, &[]);
+    let snapshot = Snapshot { graph, revisions: &[], world, changed: Changed::All, now: now() };
+    let plan = plan(&checked, &snapshot, memory);
+    for effect in plan.stages.iter().flatten() {
+        match effect {
+            Effect::AddFinalizer => graph.metadata.finalizers = Some(vec![super::FINALIZER.to_owned()]),
+            Effect::RemoveFinalizer => graph.metadata.finalizers = None,
+            Effect::RecordKinds(kinds) => graph.status.get_or_insert_default().kinds.clone_from(kinds),
+            Effect::Walk(action) => {
+                let outcome = perform(action, world);
+                if let Some(walker) = &mut memory.walker {
+                    walker.record(action, outcome, now());
+                }
+            }
+            Effect::EnsureRevision(_) | Effect::DropRevision { .. } => {}
+        }
+    }
+    let report = report(graph, &checked, &plan, memory, now());
+    if let Some(status) = &report.status {
+        graph.status = Some(status.clone());
+    }
+    (checked, plan, report)
+}
+
+fn perform(action: &Action, world: &mut Objects) -> Outcome {
+    match action {
+        Action::Apply { id, object, .. } | Action::Patch { id, object, .. } => {
+            let mut object = object.clone();
+            object["metadata"]["uid"] = id.name.clone().into();
+            object["metadata"]["resourceVersion"] = "1".into();
+            world.0.insert(id.clone(), object.clone());
+            Outcome::Done(object)
+        }
+        Action::Release { id, .. } | Action::Delete { id, .. } => {
+            world.0.remove(id);
+            Outcome::Gone
+        }
+    }
+}
+
+fn kinds_of(plan: &Plan) -> Vec<Vec<&'static str>> {
+    let name = |effect: &Effect| match effect {
+        Effect::AddFinalizer => "finalizer",
+        Effect::RemoveFinalizer => "release",
+        Effect::EnsureRevision(_) => "revision",
+        Effect::DropRevision { .. } => "drop",
+        Effect::RecordKinds(_) => "kinds",
+        Effect::Walk(Action::Apply { .. }) => "apply",
+        Effect::Walk(Action::Delete { .. }) => "delete",
+        Effect::Walk(_) => "walk",
+    };
+    plan.stages.iter().map(|stage| stage.iter().map(name).collect()).collect()
+}
+
+#[test]
+fn everything_that_teardown_needs_is_durable_before_the_first_object() {
+    let (mut graph, mut world, mut memory) = (graph("${a.data.text}"), Objects::default(), Memory::default());
+    let (_, first, _) = pass(&mut graph, &mut world, &mut memory);
+    assert_eq!(kinds_of(&first), [vec!["finalizer"], vec!["revision"], vec!["kinds"], vec!["apply"]]);
+}
+
+#[test]
+fn a_graph_comes_to_rest_and_then_nothing_is_planned_or_told() {
+    let (mut graph, mut world, mut memory) = (graph("${a.data.text}"), Objects::default(), Memory::default());
+    for _ in 0..4 {
+        pass(&mut graph, &mut world, &mut memory);
+    }
+    let (checked, last, told) = pass(&mut graph, &mut world, &mut memory);
+    assert!(checked.problems.is_empty());
+    // Without revisions in the snapshot the revision is asked for again, which is harmless.
+    assert_eq!(kinds_of(&last), [vec!["revision"]]);
+    assert!(told.status.is_none() && told.notes.is_empty(), "{told:?}");
+    let status = graph.status.unwrap();
+    assert!(status.nodes.iter().all(|node| node.state == NodeState::Ready), "{status:?}");
+    assert_eq!(status.revision.as_deref(), Some("g-g00003"));
+}
+
+#[test]
+fn events_are_told_on_transition_only() {
+    let (mut graph, mut world, mut memory) =
+        (graph("${a.data.absent}"), Objects::default(), Memory::default());
+    let mut reasons = Vec::new();
+    for _ in 0..5 {
+        let (_, _, told) = pass(&mut graph, &mut world, &mut memory);
+        reasons.extend(told.notes.into_iter().map(|note| note.reason));
+    }
+    assert_eq!(reasons, ["Compiled", "Pending"]);
+}
+
+#[test]
+fn conditions_name_the_problem_and_keep_the_time_of_their_last_change() {
+    let (mut graph, mut world, mut memory) = (graph("${nobody.data}"), Objects::default(), Memory::default());
+    let (checked, plan, told) = pass(&mut graph, &mut world, &mut memory);
+    assert!(plan.stages.is_empty() && checked.running.is_none());
+    let status = told.status.unwrap();
+    let compiled = status.conditions.iter().find(|condition| condition.type_ == "Compiled").unwrap();
+    assert_eq!((compiled.status.as_str(), compiled.reason.as_str()), ("False", "ExpressionError"));
+    assert!(compiled.message.contains("nodes[0].template.data.text"), "{}", compiled.message);
+    assert_eq!(compiled.last_transition_time.0.to_string(), "2026-04-09T10:00:00Z");
+    let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
+    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "NotCompiled"));
+}
+
+#[test]
+fn a_deleted_graph_lets_go_of_dependents_first_and_of_itself_last() {
+    let (mut graph, mut world, mut memory) = (graph("${a.data.text}"), Objects::default(), Memory::default());
+    for _ in 0..4 {
+        pass(&mut graph, &mut world, &mut memory);
+    }
+    let deleted = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now());
+    graph.metadata.deletion_timestamp = Some(deleted);
+    let mut order = Vec::new();
+    for _ in 0..4 {
+        let (_, plan, _) = pass(&mut graph, &mut world, &mut memory);
+        order.extend(plan.stages.iter().flatten().map(|effect| match effect {
+            Effect::Walk(action) => action.id().name.clone(),
+            other => format!("{other:?}"),
+        }));
+    }
+    assert_eq!(order, ["b", "a", "RemoveFinalizer"]);
+    assert!(world.0.is_empty());
+}
+
+#[test]
+fn revision_names_have_room_for_long_names() {
+    for (name, generation, expected) in [("g", 3, "g-g00003"), ("g", 123_456, "g-g123456")] {
+        assert_eq!(revision_name(name, generation), expected);
+    }
+    assert!(revision_name(&"x".repeat(253), 1).len() <= 253);
+}
