@@ -151,7 +151,7 @@ pub(crate) enum GraphCommand {
 #[derive(Debug, Args)]
 pub(crate) struct GraphSource {
     /// The Graph on the server
-    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    #[arg(conflicts_with = "file")]
     pub(crate) name: Option<String>,
     /// A file with a Graph; `-` reads standard input
     #[arg(long, short, value_name = "FILE")]

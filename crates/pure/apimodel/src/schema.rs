@@ -28,6 +28,7 @@ use serde_json::Value;
 
 pub use self::defaulting::apply_defaults;
 pub use self::error::{Cause, FieldError};
+pub(crate) use self::go::quote;
 pub(crate) use self::parse::component_schema;
 pub use self::prune::prune;
 pub use self::rules::{RULE_COST_LIMIT, Rule};

@@ -20,7 +20,7 @@ macro_rules! cases {
     };
 }
 
-cases! { crud }
+cases! { apply crds crud definitions deletion lists namespaces ours patches tables watches }
 
 fn read(name: &str) -> anyhow::Result<Case> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(format!("{name}.http"));

@@ -28,6 +28,15 @@ pub fn validate(kind: &Kind, object: &Value, old: Option<&Value>) -> Vec<FieldEr
     errors
 }
 
+/// The most that a ConfigMap or a Secret may hold.
+const DATA_LIMIT: u64 = 1024 * 1024;
+
+fn bytes_of(data: &Value) -> u64 {
+    let lengths =
+        data.as_object().into_iter().flatten().map(|(_, value)| value.as_str().map_or(0, str::len) as u64);
+    lengths.sum()
+}
+
 fn data(kind: &Kind, object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     for field in ["data", "binaryData"] {
         for key in object.get(field).and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key) {
@@ -41,6 +50,10 @@ fn data(kind: &Kind, object: &Value, old: Option<&Value>, errors: &mut Vec<Field
                 ));
             }
         }
+    }
+    let size: u64 = ["data", "binaryData"].iter().filter_map(|field| object.get(*field)).map(bytes_of).sum();
+    if size > DATA_LIMIT {
+        errors.push(FieldError::too_long("", DATA_LIMIT));
     }
     if kind.kind == "Secret" {
         unchanged(object, old, "/type", "type", errors);

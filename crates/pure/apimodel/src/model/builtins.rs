@@ -12,6 +12,9 @@ use crate::status::{Status, quoted};
 
 /// Rewrites input forms that are never stored: `stringData` of Secrets, defaults of CRDs.
 pub(super) fn normalise(place: &Place, object: &mut Value) -> Result<(), Status> {
+    if !place.definition.custom {
+        drop_nulls(object);
+    }
     if place.is("secrets") {
         merge_string_data(object);
         check_base64(place, object)?;
@@ -20,6 +23,18 @@ pub(super) fn normalise(place: &Place, object: &mut Value) -> Result<(), Status>
         crd::apply_defaults(object);
     }
     Ok(())
+}
+
+/// In typed kinds a null is the same as nothing, and Go clients send many.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, field| !field.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(list) => list.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
 }
 
 fn merge_string_data(object: &mut Value) {
@@ -50,6 +65,16 @@ fn check_base64(place: &Place, object: &Value) -> Result<(), Status> {
     Ok(())
 }
 
+/// Takes back defaults that the server itself owns; [`prepare_new`] sets them again.
+pub(super) fn forget_additions(place: &Place, object: &mut Value) {
+    if place.is("namespaces")
+        && let Value::Object(map) = object
+        && map.get("spec").is_some_and(|spec| *spec == json!({"finalizers": ["kubernetes"]}))
+    {
+        map.remove("spec");
+    }
+}
+
 /// Sets what the server sets on new objects.
 pub(super) fn prepare_new(place: &Place, object: &mut Value) {
     match &*place.definition.name {
@@ -73,7 +98,7 @@ fn first_status(resource: &str) -> Option<Value> {
         }
         "services" | "ingresses.networking.k8s.io" => json!({"loadBalancer": {}}),
         "persistentvolumeclaims" | "pods" => json!({"phase": "Pending"}),
-        CRD_RESOURCE => json!({"acceptedNames": {"kind": "", "plural": ""}, "conditions": null}),
+        CRD_RESOURCE => json!({"acceptedNames": {"kind": "", "plural": ""}}),
         _ => return None,
     })
 }

@@ -53,6 +53,7 @@ impl Work<'_> {
         {
             map.remove("status");
         }
+        builtins::forget_additions(place, &mut object);
         // What the server adds below belongs to nobody.
         track(self, place, &mut object);
         let generated = self.give_identity(place, &mut object);

@@ -7,7 +7,7 @@ use regex::{Regex, RegexBuilder};
 use serde_json::{Number, Value};
 
 /// A string in Go's `%q`.
-pub(super) fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
@@ -30,12 +30,26 @@ pub(super) fn quote(text: &str) -> String {
     out
 }
 
-/// A bad value as a field error shows it: strings quoted, everything else as JSON.
+/// How much of a bad value an error repeats, in characters.
+const SHOWN: usize = 1024;
+
+/// A bad value as a field error shows it: strings quoted, everything else as JSON, the end cut off when it is long.
 pub(super) fn value(value: &Value) -> String {
     match value {
-        Value::String(text) => quote(text),
+        Value::String(text) => match text.char_indices().nth(SHOWN) {
+            Some((end, _)) => {
+                format!("{}… ({} bytes)", quote(text.get(..end).unwrap_or_default()), text.len())
+            }
+            None => quote(text),
+        },
         Value::Number(n) => number(n),
-        other => other.to_string(),
+        other => {
+            let text = other.to_string();
+            match text.char_indices().nth(SHOWN) {
+                Some((end, _)) => format!("{}… ({} bytes)", text.get(..end).unwrap_or_default(), text.len()),
+                None => text,
+            }
+        }
     }
 }
 

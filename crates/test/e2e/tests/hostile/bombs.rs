@@ -316,7 +316,7 @@ async fn bad_selectors_and_tokens(target: &Target<'_>) -> anyhow::Result<()> {
     ] {
         target.get(&format!("{MAPS}?{query}")).await?.refused(
             query.get(..60).unwrap_or(query),
-            &[400],
+            &[400, 422],
             &[],
         )?;
         let deleted = target.send("DELETE", &format!("{MAPS}?{query}"), JSON, "").await?;

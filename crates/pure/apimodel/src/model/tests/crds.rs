@@ -200,8 +200,8 @@ fn deleting_a_crd_takes_its_objects_along() {
     assert_eq!(
         (status.code, status.message.as_str()),
         (
-            405,
-            "create not allowed while custom resource definition is terminating is not supported on resources of kind \"widgets.example.com\""
+            403,
+            "widgets.example.com \"new\" is forbidden: create not allowed while custom resource definition is terminating"
         )
     );
     world.settle();

@@ -448,3 +448,80 @@ fn hostile_bodies_are_refused_without_a_panic() {
     }
     let _answer = world.send(&format!("DELETE {CM}/a"), json!({"dryRun": 3, "preconditions": []}));
 }
+
+#[test]
+fn nulls_of_go_clients_are_nothing_in_built_in_kinds() {
+    let mut world = World::new();
+    let body = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "creationTimestamp": null},
+        "spec": {
+            "selector": {"matchLabels": {"app": "d"}}, "strategy": {},
+            "template": {
+                "metadata": {"creationTimestamp": null, "labels": {"app": "d"}},
+                "spec": {"containers": [{"name": "c", "image": "i", "resources": {}, "env": null}]},
+            },
+        },
+        "status": {"conditions": null},
+    });
+    let made = world.ok("POST /apis/apps/v1/namespaces/default/deployments", body);
+    assert!(made.pointer("/spec/template/metadata/creationTimestamp").is_none());
+    let mut crd = widget_crd();
+    crd["status"] =
+        json!({"acceptedNames": {"kind": "", "plural": ""}, "conditions": null, "storedVersions": null});
+    world.ok(&format!("POST {CRDS}"), crd);
+    let mut body = widget("w", json!({"size": null}));
+    body["metadata"]["creationTimestamp"] = json!(null);
+    assert_eq!(world.ok(&format!("POST {WIDGETS}"), body)["spec"]["size"], 1);
+}
+
+#[test]
+fn only_the_client_owns_what_it_sent() {
+    let mut world = World::new();
+    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}});
+    let made = world.ok("POST /api/v1/namespaces", body);
+    assert!(made.pointer("/metadata/managedFields/0/fieldsV1/f:spec").is_none());
+    assert!(made.pointer("/metadata/managedFields/0/fieldsV1/f:status").is_none());
+    let made = world.ok(&format!("POST {CRDS}"), widget_crd());
+    assert!(made.pointer("/metadata/managedFields/0/fieldsV1/f:spec").is_some());
+    assert!(made.pointer("/metadata/managedFields/0/fieldsV1/f:status").is_none());
+}
+
+#[test]
+fn finalizers_without_a_domain() {
+    let mut world = World::new();
+    world.ok(&format!("POST {CRDS}"), widget_crd());
+    let mut body = config_map("a");
+    body["metadata"]["finalizers"] = json!(["hold"]);
+    refused(
+        &mut world,
+        &format!("POST {CM}"),
+        body,
+        422,
+        "Invalid",
+        "ConfigMap \"a\" is invalid: metadata.finalizers[0]: Invalid value: \"hold\": name is neither a standard finalizer name nor is it fully qualified",
+    );
+    let mut body = widget("w", json!({}));
+    body["metadata"]["finalizers"] = json!(["hold"]);
+    let outcome = world.outcome(&format!("POST {WIDGETS}"), body).unwrap();
+    assert_eq!(
+        outcome.warnings,
+        [
+            "metadata.finalizers: \"hold\": prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
+        ]
+    );
+}
+
+#[test]
+fn requests_that_no_resource_takes() {
+    let mut world = World::new();
+    let message = "the server does not allow this method on the requested resource";
+    refused(&mut world, &format!("POST {CM}/a"), config_map("a"), 405, "MethodNotAllowed", message);
+    refused(&mut world, "DELETE /api/v1/namespaces", Value::Null, 405, "MethodNotAllowed", message);
+    let dry = world.ok(&format!("POST {CM}?dryRun=All"), config_map("a"));
+    assert!(dry["metadata"].get("resourceVersion").is_none(), "a dry run gives out no version");
+    world.ok(&format!("POST {CM}"), config_map("a"));
+    let message = "the name of the object (a based on URL) was undeterminable: name must be provided";
+    refused(&mut world, &format!("MERGE {CM}/a"), json!({"metadata": null}), 400, "BadRequest", message);
+    let message = "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"x\": field is immutable";
+    refused(&mut world, &format!("MERGE {CM}/a"), json!({"metadata": {"uid": "x"}}), 422, "Invalid", message);
+}
