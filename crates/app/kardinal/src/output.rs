@@ -12,13 +12,11 @@ const CYAN: &str = "\x1b[36m";
 const PLAIN: &str = "\x1b[0m";
 
 /// Prints text as it is; colours are dropped where there is no terminal.
-#[expect(clippy::print_stdout, reason = "this is where the program talks")]
 pub(crate) fn text(text: &str) {
     print!("{text}");
 }
 
 /// Prints an error and what to do about it.
-#[expect(clippy::print_stderr, reason = "this is where the program talks")]
 pub(crate) fn error(message: &str, hint: Option<&str>) {
     eprintln!("{RED}error:{PLAIN} {message}");
     if let Some(hint) = hint {

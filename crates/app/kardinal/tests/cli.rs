@@ -1,5 +1,7 @@
 //! The command line as scripts see it: output, errors, exit codes.
 
+#![expect(clippy::expect_used, reason = "a test may stop where its ground is missing")]
+
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

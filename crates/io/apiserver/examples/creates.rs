@@ -2,6 +2,9 @@
 //!
 //! `cargo run --release -p kardinal-apiserver --example creates [DIR]`
 
+// Printing is what it is for.
+#![allow(clippy::print_stdout)]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

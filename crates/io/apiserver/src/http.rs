@@ -197,7 +197,7 @@ async fn on_resource(
 
 fn not_allowed() -> Status {
     let message = "the server does not allow this method on the requested resource";
-    Status::new(405, kardinal_apimodel::Reason::MethodNotAllowed, message)
+    Status::generic(405, kardinal_apimodel::Reason::MethodNotAllowed, message)
 }
 
 impl ResourcePath {

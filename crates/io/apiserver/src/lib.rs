@@ -143,7 +143,6 @@ impl Server {
     }
 
     /// The API as a service, without authentication. Do not put it on a network.
-    #[must_use]
     pub fn router(&self) -> Router {
         self.router.clone()
     }

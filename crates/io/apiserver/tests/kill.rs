@@ -3,6 +3,15 @@
 //! The test binary runs itself as the server process. Each writer owns its own names, so after a restart every
 //! object must be in its last acknowledged state, or in the state that the one unanswered write would have made.
 
+// Helpers of tests fail by panicking; clippy knows that only of functions marked as tests.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::Path;

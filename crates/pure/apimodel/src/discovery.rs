@@ -2,7 +2,10 @@
 //!
 //! Pure functions of the registry; the shell may keep their bytes until a CRD changes.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::registry::{Definition, Registry, Version, api_version};
 use crate::status::Status;
@@ -108,7 +111,16 @@ fn resource_entry(definition: &Definition) -> Value {
     map.insert("verbs".into(), json!(verbs(definition)));
     put_list(&mut map, "shortNames", &definition.short_names);
     put_list(&mut map, "categories", &definition.categories);
+    if definition.custom {
+        map.insert("storageVersionHash".into(), storage_version_hash(definition).into());
+    }
     Value::Object(map)
+}
+
+/// How kube abbreviates the version in which objects are stored.
+fn storage_version_hash(definition: &Definition) -> String {
+    let digest = Sha256::digest(format!("{}/{}/{}", definition.group, definition.storage, definition.kind));
+    STANDARD.encode(digest.get(..8).unwrap_or_default())
 }
 
 fn put_list(map: &mut Map<String, Value>, field: &str, list: &[String]) {

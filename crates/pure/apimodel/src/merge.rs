@@ -107,6 +107,12 @@ impl From<ManagedError> for ApplyError {
     }
 }
 
+/// A kind as Go prints it: `apps/v1, Kind=Deployment`, and `/v1, Kind=Pod` in the core group.
+pub(crate) fn shown_kind(api_version: &str, kind: &str) -> String {
+    let slash = if api_version.contains('/') { "" } else { "/" };
+    format!("{slash}{api_version}, Kind={kind}")
+}
+
 /// Merges an applied configuration into the live object, with the managed fields brought up to date.
 ///
 /// `live` is `None` when the object does not exist: the answer is then the object to create. Applying what is
@@ -122,11 +128,8 @@ pub fn server_side_apply(
     check_request(applied, manager)?;
     verify::verify(schema, applied).map_err(|problem| {
         let (kind, name) = (text(applied, "/kind"), text(applied, "/metadata/name"));
-        let namespace = text(applied, "/metadata/namespace");
-        let version = manager.api_version;
-        ApplyError::Invalid(format!(
-            "failed to create typed patch object ({namespace}/{name}; {version}, Kind={kind}): {problem}"
-        ))
+        let shown = shown_kind(manager.api_version, kind);
+        ApplyError::Invalid(format!("failed to create typed patch object (/{name}; {shown}): {problem}"))
     })?;
     let mut managers = match live {
         Some(live) => Managers::of(live)?,

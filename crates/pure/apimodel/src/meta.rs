@@ -197,6 +197,16 @@ pub fn with_version(mut object: Value, rv: u64) -> Value {
     object
 }
 
+/// Takes out lists and maps of the metadata that hold nothing: they are never written.
+pub fn drop_empty(object: &mut Value) {
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
+    metadata.retain(|field, value| {
+        let optional = matches!(field.as_str(), "labels" | "annotations" | "finalizers" | "ownerReferences");
+        let empty = value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty);
+        !(optional && empty)
+    });
+}
+
 /// What is wrong with the metadata of a new object.
 pub fn problems(object: &Value, namespaced: bool, rule: NameRule) -> Vec<FieldError> {
     let mut errors = Vec::new();

@@ -371,7 +371,11 @@ impl Model {
 
     /// What a URL addresses, or the 404 that an unknown path gets.
     pub fn resolve(&self, target: &Target) -> Result<(Arc<Definition>, Arc<Version>), Status> {
-        self.registry.resolve(&target.group, &target.version, &target.resource)
+        let found = self.registry.resolve(&target.group, &target.version, &target.resource)?;
+        if !found.0.namespaced && !target.namespace.is_empty() {
+            return Err(Status::no_such_resource());
+        }
+        Ok(found)
     }
 
     /// GET of one object.

@@ -143,6 +143,8 @@ pub struct Details {
     pub retry_after_seconds: u32,
     /// A continue token that `metadata.continue` carries (an expired list can be resumed inconsistently).
     pub continue_token: String,
+    /// Whether `details` is written even when it is empty, as kube does for answers that no object is to blame for.
+    pub always: bool,
 }
 
 impl Deref for Status {
@@ -163,6 +165,13 @@ impl Status {
     /// An error with no details.
     pub fn new(code: u16, reason: Reason, message: impl Into<String>) -> Status {
         Status { code, reason, message: message.into(), details: Box::default() }
+    }
+
+    /// An error that concerns the request as such: its `details` are there and empty.
+    pub fn generic(code: u16, reason: Reason, message: impl Into<String>) -> Status {
+        let mut status = Status::new(code, reason, message);
+        status.always = true;
+        status
     }
 
     /// Adds `details.name/group/kind`; `resource` is `plural.group` (or `Kind.group`).
@@ -190,7 +199,7 @@ impl Status {
 
     /// 404 for a path that is not served at all.
     pub fn no_such_resource() -> Status {
-        Status::new(404, Reason::NotFound, "the server could not find the requested resource")
+        Status::generic(404, Reason::NotFound, "the server could not find the requested resource")
     }
 
     /// 409: the name is taken.
@@ -320,7 +329,7 @@ impl Status {
     /// 406; `accepted` lists the media types that can be produced.
     pub fn not_acceptable(accepted: &[&str]) -> Status {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
-        Status::new(406, Reason::NotAcceptable, message)
+        Status::generic(406, Reason::NotAcceptable, message)
     }
 
     /// 413; `limit` in bytes.
@@ -360,7 +369,7 @@ impl Status {
         put(&mut map, "message", &self.message);
         put(&mut map, "reason", self.reason.as_str());
         let details = self.details_map();
-        if !details.is_empty() {
+        if self.always || !details.is_empty() {
             map.insert("details".into(), Value::Object(details));
         }
         map.insert("code".into(), self.code.into());

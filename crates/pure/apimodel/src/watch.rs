@@ -241,7 +241,7 @@ pub fn event_line(event: &Event, api_version: &str) -> Vec<u8> {
 
 /// A BOOKMARK event; the one that ends the initial events carries the annotation that clients wait for.
 pub fn bookmark(api_version: &str, kind: &str, rv: u64, ends_initial_events: bool) -> Value {
-    let mut metadata = json!({"creationTimestamp": null, "resourceVersion": rv.to_string()});
+    let mut metadata = json!({"resourceVersion": rv.to_string()});
     if ends_initial_events && let Value::Object(map) = &mut metadata {
         map.insert("annotations".into(), json!({"k8s.io/initial-events-end": "true"}));
     }

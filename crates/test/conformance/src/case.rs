@@ -11,7 +11,8 @@
 //!
 //! Directives: `@save NAME = PATH` keeps a value of the answer for later `{{NAME}}`s, per server;
 //! `@until 404` and `@until PATH = VALUE` ask again until the answer is so; `@watch N` reads N events of a stream;
-//! `@intended ID POINTER` names an entry of the list of differences and the part of the answer that it excuses;
+//! `@intended ID POINTER` names an entry of the list of differences and the part of the answer that it excuses
+//! (`*` stands for any one part of a pointer); before the first step it holds for the whole file;
 //! `@window N`, before the first step, makes the embedded server remember only N watch events.
 //! A body that is `< FILE` is read from that file, relative to the workspace.
 
@@ -24,6 +25,8 @@ pub struct Case {
     pub steps: Vec<Step>,
     /// How many watch events the embedded server remembers, where the case needs it to forget.
     pub window: Option<usize>,
+    /// Entries of the list of differences that any step may use, each with the JSON pointer that it excuses.
+    pub intended: Vec<(String, String)>,
 }
 
 /// One request and what to do with its answer.
@@ -82,6 +85,8 @@ fn finish(case: &mut Case, block: &[(usize, &str)]) -> anyhow::Result<()> {
         for (number, text) in block {
             if let Some(count) = text.strip_prefix("# @window ") {
                 case.window = Some(count.trim().parse()?);
+            } else if let Some(rest) = text.strip_prefix("# @intended ") {
+                case.intended.push(excuse(rest)?);
             } else if !text.is_empty() && !text.starts_with('#') {
                 bail!("line {number}: `{text}` is before the first `### title`");
             }
@@ -138,13 +143,15 @@ fn directive_line(step: &mut Step, directive: &str) -> anyhow::Result<()> {
             });
         }
         "watch" => step.watch = Some(rest.parse().context("`@watch N`")?),
-        "intended" => {
-            let (id, pointer) = rest.split_once(' ').context("`@intended ID POINTER`")?;
-            step.intended.push((id.to_owned(), pointer.trim().to_owned()));
-        }
+        "intended" => step.intended.push(excuse(rest)?),
         other => bail!("unknown directive `@{other}`"),
     }
     Ok(())
+}
+
+fn excuse(text: &str) -> anyhow::Result<(String, String)> {
+    let (id, pointer) = text.trim().split_once(' ').context("`@intended ID POINTER`")?;
+    Ok((id.to_owned(), pointer.trim().to_owned()))
 }
 
 #[cfg(test)]

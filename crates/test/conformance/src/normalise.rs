@@ -20,7 +20,7 @@ static NUMBER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\d+").ok(
 #[derive(Debug, Default)]
 pub struct Names {
     uids: BTreeMap<String, String>,
-    versions: BTreeMap<String, String>,
+    versions: BTreeMap<String, BTreeMap<String, String>>,
     generated: BTreeMap<String, String>,
 }
 
@@ -51,8 +51,9 @@ impl Names {
 
     fn learn_metadata(&mut self, map: &Map<String, Value>) {
         let text = |name: &str| map.get(name).and_then(Value::as_str);
-        if let (Some(version), Some(_)) = (text("resourceVersion"), text("uid")) {
-            name_it(&mut self.versions, version, "version");
+        if let (Some(version), Some(uid)) = (text("resourceVersion"), text("uid")) {
+            // Versions are counted per object, so that one surprise does not rename all that follow.
+            name_it(self.versions.entry(uid.to_owned()).or_default(), version, "version");
         }
         if let (Some(prefix), Some(name)) = (text("generateName"), text("name"))
             && let Some(suffix) = name.strip_prefix(prefix)
@@ -66,7 +67,8 @@ impl Names {
         match value {
             Value::Object(map) => {
                 self.rewrite_versions(map);
-                sort_managers(map);
+                sort(map);
+                *map = std::mem::take(map).into_iter().map(|(key, value)| (self.text(&key), value)).collect();
                 map.values_mut().for_each(|value| self.rewrite(value));
             }
             Value::Array(items) => items.iter_mut().for_each(|value| self.rewrite(value)),
@@ -76,11 +78,11 @@ impl Names {
     }
 
     fn rewrite_versions(&self, map: &mut Map<String, Value>) {
-        let own = map.contains_key("uid");
+        let own = map.get("uid").and_then(Value::as_str).and_then(|uid| self.versions.get(uid)).cloned();
         if let Some(Value::String(version)) = map.get_mut("resourceVersion") {
             // The version of a list or a bookmark is that of the whole server, where others write too.
-            *version = match self.versions.get(version) {
-                Some(name) if own => name.clone(),
+            *version = match own.as_ref().and_then(|own| own.get(version)) {
+                Some(name) => name.clone(),
                 _ if version.is_empty() || version == "0" => version.clone(),
                 _ => "<current version>".to_owned(),
             };
@@ -91,7 +93,7 @@ impl Names {
             *token = "<continue>".to_owned();
         }
         if let Some(Value::String(message)) = map.get_mut("message")
-            && message.contains("esource version")
+            && (message.contains("esource version") || message.contains("ResourceVersion"))
             && let Some(number) = NUMBER.as_ref()
         {
             *message = number.replace_all(message, "<number>").into_owned();
@@ -126,13 +128,29 @@ impl Names {
     }
 }
 
-/// Kubernetes sorts managers by time, so their order depends on when a second ends.
-fn sort_managers(map: &mut Map<String, Value>) {
+/// Puts into one order what has no order, or one that depends on chance.
+fn sort(map: &mut Map<String, Value>) {
+    let key = |value: &Value, fields: &[&str]| -> Vec<String> {
+        fields.iter().map(|name| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()).collect()
+    };
+    // Kubernetes sorts managers by time, so their order depends on when a second ends.
     if let Some(Value::Array(managers)) = map.get_mut("managedFields") {
-        managers.sort_by_cached_key(|manager| {
-            ["manager", "operation", "subresource", "apiVersion"]
-                .map(|name| manager.get(name).and_then(Value::as_str).unwrap_or_default().to_owned())
-        });
+        managers.sort_by_cached_key(|manager| key(manager, &["manager", "operation", "subresource", "apiVersion"]));
+    }
+    // Discovery lists definitions in the order in which a cache hands them out.
+    if let Some(Value::Array(resources)) = map.get_mut("resources") {
+        resources.sort_by_cached_key(|resource| key(resource, &["name"]));
+    }
+    // Kubernetes finds problems in the order of a Go map, and those of metadata twice.
+    if let Some(Value::Array(causes)) = map.get_mut("causes") {
+        causes.sort_by_cached_key(|cause| key(cause, &["field", "message", "reason"]));
+        causes.dedup();
+    }
+    // A message that lists several problems repeats the causes in that same order.
+    if let Some(Value::String(message)) = map.get_mut("message")
+        && let Some((start, _)) = message.split_once(" is invalid: [")
+    {
+        *message = format!("{start} is invalid: [<causes>]");
     }
 }
 
@@ -159,7 +177,8 @@ mod tests {
         let mut names = Names::default();
         let object = |uid: &str, version: &str| json!({"uid": uid, "resourceVersion": version});
         check(&mut names, object(UID_A, "17"), object("<uid 1>", "<version 1>"));
-        check(&mut names, object(UID_B, "19"), object("<uid 2>", "<version 2>"));
+        check(&mut names, object(UID_B, "19"), object("<uid 2>", "<version 1>"));
+        check(&mut names, object(UID_B, "20"), object("<uid 2>", "<version 2>"));
         check(&mut names, object(UID_A, "17"), object("<uid 1>", "<version 1>"));
         check(
             &mut names,

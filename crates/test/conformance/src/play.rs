@@ -134,16 +134,18 @@ async fn events(mut body: Body, count: usize) -> anyhow::Result<Vec<Value>> {
     let deadline = Instant::now() + PATIENCE;
     while events.len() < count {
         let Ok(frame) = tokio::time::timeout_at(deadline, body.frame()).await else { break };
-        let Some(frame) = frame else { break };
+        let Some(frame) = frame else {
+            if !buffer.is_empty() {
+                bail!("the stream ended within a line: {}", String::from_utf8_lossy(&buffer));
+            }
+            break;
+        };
         let Ok(data) = frame?.into_data() else { continue };
         buffer.extend_from_slice(&data);
         while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = buffer.drain(..=end).collect();
             events.push(serde_json::from_slice(&line)?);
         }
-    }
-    if !buffer.is_empty() {
-        bail!("the stream ended within a line: {}", String::from_utf8_lossy(&buffer));
     }
     events.truncate(count);
     Ok(events)

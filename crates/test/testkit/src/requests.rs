@@ -1,52 +1,136 @@
-//! Hears every request that goes through a client.
+//! Hears every request that goes through a client, and can let the client die at a chosen write.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
-use tower::util::MapRequestLayer;
-use tower::{Layer as _, Service};
+use axum::response::{IntoResponse as _, Response};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::StatusCode;
+use tokio::sync::Notify;
+use tower::Service;
 
-/// The requests heard so far, as `GET /api/v1/…`.
+/// When a client dies, relative to its last write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Death {
+    /// The write never reaches the server.
+    BeforeWrite(usize),
+    /// The write is done, and nobody hears of it.
+    AfterWrite(usize),
+}
+
+/// The requests of one client.
 #[derive(Clone, Default)]
 pub struct Requests {
-    heard: Arc<Mutex<Vec<String>>>,
+    state: Arc<Mutex<State>>,
+    died: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct State {
+    /// As `GET /api/v1/…`.
+    heard: Vec<String>,
+    writes: usize,
+    death: Option<Death>,
+    dead: bool,
+}
+
+/// What becomes of one request.
+enum Fate {
+    Pass,
+    PassUnheard,
+    Lost,
 }
 
 impl Requests {
     /// A client on this router whose requests are heard.
     pub fn overhear(&self, router: Router) -> kube::Client {
-        let heard = self.heard.clone();
-        let listen = move |request: http::Request<kube::client::Body>| {
-            let line = format!("{} {}", request.method(), request.uri());
-            heard.lock().unwrap_or_else(PoisonError::into_inner).push(line);
-            request
-        };
-        kube::Client::new(MapRequestLayer::new(listen).layer(AsClientService(router)), "default")
+        kube::Client::new(Overheard { router, requests: self.clone() }, "default")
     }
 
     /// Takes what was heard since the last call.
     pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.heard.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.lock().heard)
+    }
+
+    /// How many writes there were in all.
+    pub fn writes(&self) -> usize {
+        self.lock().writes
+    }
+
+    /// Lets the client die at a write counted from the beginning.
+    pub fn die(&self, death: Death) {
+        self.lock().death = Some(death);
+    }
+
+    /// Waits until the client has died.
+    pub async fn dead(&self) {
+        loop {
+            let died = self.died.notified();
+            if self.lock().dead {
+                return;
+            }
+            died.await;
+        }
+    }
+
+    /// Lets requests through again, for the next life.
+    pub fn revive(&self) {
+        let mut state = self.lock();
+        state.dead = false;
+        state.death = None;
+    }
+
+    fn hear(&self, request: &http::Request<kube::client::Body>) -> Fate {
+        let mut state = self.lock();
+        state.heard.push(format!("{} {}", request.method(), request.uri()));
+        if state.dead {
+            return Fate::Lost;
+        }
+        if request.method() == http::Method::GET {
+            return Fate::Pass;
+        }
+        state.writes += 1;
+        let fate = match state.death {
+            Some(Death::BeforeWrite(at)) if at == state.writes => Fate::Lost,
+            Some(Death::AfterWrite(at)) if at == state.writes => Fate::PassUnheard,
+            _ => return Fate::Pass,
+        };
+        state.dead = true;
+        self.died.notify_waiters();
+        fate
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The router as a service of exactly the client's request type.
+/// The router with somebody listening at the door.
 #[derive(Clone)]
-struct AsClientService(Router);
+struct Overheard {
+    router: Router,
+    requests: Requests,
+}
 
-impl Service<http::Request<kube::client::Body>> for AsClientService {
-    type Response = axum::response::Response;
+impl Service<http::Request<kube::client::Body>> for Overheard {
+    type Response = Response;
     type Error = std::convert::Infallible;
-    type Future = <Router as Service<http::Request<kube::client::Body>>>::Future;
+    type Future = BoxFuture<'static, Result<Response, Self::Error>>;
 
     fn poll_ready(
         &mut self,
         context: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Result<(), Self::Error>> {
-        Service::<http::Request<kube::client::Body>>::poll_ready(&mut self.0, context)
+        Service::<http::Request<kube::client::Body>>::poll_ready(&mut self.router, context)
     }
 
     fn call(&mut self, request: http::Request<kube::client::Body>) -> Self::Future {
-        self.0.call(request)
+        let gone = || StatusCode::SERVICE_UNAVAILABLE.into_response();
+        match self.requests.hear(&request) {
+            Fate::Pass => self.router.call(request).boxed(),
+            Fate::PassUnheard => self.router.call(request).map(move |_| Ok(gone())).boxed(),
+            Fate::Lost => futures::future::ready(Ok(gone())).boxed(),
+        }
     }
 }

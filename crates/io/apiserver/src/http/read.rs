@@ -33,12 +33,15 @@ pub(crate) fn get(app: &App, path: &ResourcePath, head: &Head) -> Result<Respons
                 let bytes = serde_json::to_vec(&scale).unwrap_or_default();
                 return Ok(respond::laid_out(StatusCode::OK, bytes.into(), head));
             }
+            _ if definition.custom => return Err(Status::not_found(&definition.name, &target.name)),
             _ => return Err(Status::no_such_resource()),
         }
         (definition, version, model.get(&target)?)
     };
     let shape = Shape::new(app, head, definition, &version)?;
-    Ok(respond::laid_out(StatusCode::OK, shape.object(&object), head))
+    let mut response = respond::laid_out(StatusCode::OK, shape.object(&object), head);
+    respond::warn(&mut response, version.deprecation.as_slice());
+    Ok(response)
 }
 
 /// GET of a collection.
@@ -52,7 +55,9 @@ pub(crate) fn list(app: &App, path: &ResourcePath, head: &Head) -> Result<Respon
     };
     // The lock is gone: joining the texts of a long list keeps nobody waiting.
     let shape = Shape::new(app, head, definition, &version)?;
-    Ok(respond::laid_out(StatusCode::OK, shape.list(&list), head))
+    let mut response = respond::laid_out(StatusCode::OK, shape.list(&list), head);
+    respond::warn(&mut response, version.deprecation.as_slice());
+    Ok(response)
 }
 
 /// The list options of a query.

@@ -93,10 +93,11 @@ fn patch(head: &Head, bytes: &Bytes) -> Result<(PatchKind, Parsed), Status> {
 fn write_options(head: &Head, parsed: &Parsed) -> Result<WriteOptions, Status> {
     let query = &head.query;
     Ok(WriteOptions {
-        dry_run: dry_run(&query.dry_run)?,
+        dry_run: dry_run(&query.dry_run).map_err(|status| named(status, &head.method))?,
         field_manager: query.field_manager.clone().unwrap_or_default(),
         user_agent: head.user_agent.clone(),
-        field_validation: FieldValidation::parse(query.field_validation.as_deref().unwrap_or_default())?,
+        field_validation: FieldValidation::parse(query.field_validation.as_deref().unwrap_or_default())
+            .map_err(|status| named(status, &head.method))?,
         force: query.force,
         decoding_problems: parsed
             .duplicates
@@ -104,6 +105,18 @@ fn write_options(head: &Head, parsed: &Parsed) -> Result<WriteOptions, Status> {
             .map(|path| format!("duplicate field {}", kardinal_apimodel::status::quoted(path)))
             .collect(),
     })
+}
+
+/// Errors about options name the options of their verb.
+fn named(mut status: Status, method: &Method) -> Status {
+    let kind = match *method {
+        Method::POST => "CreateOptions",
+        Method::PUT => "UpdateOptions",
+        _ => "PatchOptions",
+    };
+    status.message = status.message.replacen(status.kind.as_str(), kind, 1);
+    status.kind = kind.to_owned();
+    status
 }
 
 fn dry_run(values: &[String]) -> Result<bool, Status> {

@@ -1,5 +1,14 @@
 //! The server as its clients see it: in process, over HTTPS, and across restarts.
 
+// Helpers of tests fail by panicking; clippy knows that only of functions marked as tests.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout
+)]
+
 mod crds;
 mod crud;
 mod documents;
@@ -7,6 +16,7 @@ mod durable;
 mod hostile;
 mod housekeeping;
 mod https;
+mod protobuf;
 mod watching;
 
 use axum::body::Body;

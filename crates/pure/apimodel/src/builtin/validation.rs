@@ -95,7 +95,12 @@ fn service(object: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn workload(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    unchanged(object, old, "/spec/selector", "spec.selector", errors);
+    if let Some(replicas) = object.pointer("/spec/replicas").and_then(Value::as_i64)
+        && replicas < 0
+    {
+        let detail = "must be greater than or equal to 0";
+        errors.push(FieldError::invalid("spec.replicas", &replicas.into(), detail));
+    }
     let labels = object.pointer("/spec/template/metadata/labels");
     let wanted = object.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
     let matches =
@@ -105,6 +110,11 @@ fn workload(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
         let path = "spec.template.metadata.labels";
         errors.push(FieldError::invalid(path, &shown, "`selector` does not match template `labels`"));
     }
+    let containers = object.pointer("/spec/template/spec/containers").and_then(Value::as_array);
+    if containers.is_some_and(Vec::is_empty) {
+        errors.push(FieldError::required("spec.template.spec.containers", ""));
+    }
+    unchanged(object, old, "/spec/selector", "spec.selector", errors);
 }
 
 fn unchanged(object: &Value, old: Option<&Value>, pointer: &str, path: &str, errors: &mut Vec<FieldError>) {

@@ -73,12 +73,16 @@ impl Work<'_> {
             return Err(Status::new(500, Reason::Unknown, message));
         }
         let key = place.key_of(&name);
-        if self.get(&key).is_some() {
-            return Err(if generated {
+        if let Some(other) = self.get(&key) {
+            let mut status = if generated {
                 Status::generate_name_conflict(&place.definition.name, &name)
             } else {
                 Status::already_exists(&place.definition.name, &name)
-            });
+            };
+            if other.terminating() {
+                status.message.insert_str(0, "object is being deleted: ");
+            }
+            return Err(status);
         }
         self.store_new(place, key, object)
     }
@@ -158,6 +162,7 @@ impl Work<'_> {
 /// Schema defaults and those of the kind.
 pub(super) fn apply_defaults(place: &Place, object: &mut Value) -> Result<(), Status> {
     builtins::normalise(place, object)?;
+    meta::drop_empty(object);
     match place.version.builtin() {
         Some(kind) => builtin::apply_defaults(kind, object),
         None => schema::apply_defaults(&place.version.schema(), object),

@@ -74,6 +74,8 @@ pub struct List {
     pub api_version: String,
     /// The kind of the list.
     pub kind: String,
+    /// Whether the kind comes from a definition; such lists always say where they continue, even if nowhere.
+    pub custom: bool,
 }
 
 impl List {
@@ -96,7 +98,7 @@ impl List {
     pub fn metadata(&self) -> Value {
         let mut map = serde_json::Map::new();
         map.insert("resourceVersion".into(), self.resource_version.to_string().into());
-        if !self.continue_token.is_empty() {
+        if self.custom || !self.continue_token.is_empty() {
             map.insert("continue".into(), self.continue_token.clone().into());
         }
         if let Some(remaining) = self.remaining {
@@ -153,6 +155,7 @@ impl Model {
             remaining: None,
             api_version: definition.api_version(&version.name),
             kind: definition.list_kind.clone(),
+            custom: definition.custom,
         };
         let namespace = selectors
             .fields

@@ -136,7 +136,7 @@ pub(super) fn patched(
     result.map_err(|error| match error {
         PatchError::Malformed(message) => Status::bad_request(message),
         PatchError::Unprocessable(message) => {
-            let mut status = Status::new(
+            let mut status = Status::generic(
                 422,
                 Reason::Invalid,
                 "the server rejected our request due to an error in our request",
@@ -182,11 +182,10 @@ fn check_applied(place: &Place, applied: &mut Value) -> Result<(), Status> {
     if !applied.is_object() {
         return Err(Status::bad_request("error decoding YAML: the configuration is not an object"));
     }
-    for field in ["apiVersion", "kind"] {
-        if crate::object::text(applied, field).is_empty() {
-            let message = format!("invalid object type: `{field}` must be set in an applied configuration");
-            return Err(Status::bad_request(message));
-        }
+    let (api_version, kind) = (crate::object::text(applied, "apiVersion"), crate::object::text(applied, "kind"));
+    if api_version.is_empty() || kind != place.definition.kind {
+        let shown = crate::merge::shown_kind(api_version, kind);
+        return Err(Status::bad_request(format!("invalid object type: {shown}")));
     }
     body::check_kind(place, applied)?;
     let metadata = meta::metadata_mut(applied);

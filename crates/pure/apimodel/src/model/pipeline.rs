@@ -52,7 +52,7 @@ impl Place {
 
     pub(super) fn unsupported(&self) -> Status {
         let message = "the server does not allow this method on the requested resource";
-        Status::new(405, Reason::MethodNotAllowed, message)
+        Status::generic(405, Reason::MethodNotAllowed, message)
     }
 }
 
@@ -82,25 +82,30 @@ pub(super) fn prepare(
     let mut work = Work { model, batch, now, ids, warnings: Vec::new() };
     let result = work.run(request);
     let warnings = std::mem::take(&mut work.warnings);
+    let change = batch.changes.get(mark.changes);
+    let before = change.and_then(|change| change.old.as_ref()).map(|old| old.resource_version());
     if dry_run || result.is_err() {
         mark.undo(batch);
     }
     let mut outcome = result?;
     if dry_run {
-        hide_version(&mut outcome, batch.rv);
+        hide_version(&mut outcome, batch.rv, before);
     }
     outcome.warnings.extend(warnings);
     Ok(outcome)
 }
 
-/// A dry run gives out no version: new objects show none.
-fn hide_version(outcome: &mut Outcome, rv: u64) {
+/// A dry run gives out no version: new objects show none, changed ones that of the stored state.
+fn hide_version(outcome: &mut Outcome, rv: u64, before: Option<u64>) {
     let Answer::Object { object, api_version } = &outcome.body else { return };
     if object.resource_version() <= rv {
         return;
     }
     let mut value = object.value_as(api_version).into_owned();
-    meta::metadata_mut(&mut value).remove("resourceVersion");
+    match before {
+        Some(version) => value = meta::with_version(value, version),
+        None => drop(meta::metadata_mut(&mut value).remove("resourceVersion")),
+    }
     outcome.body = Answer::Value(value);
 }
 
@@ -159,6 +164,9 @@ impl Work<'_> {
             "scale" => version.scale.is_some(),
             other => version.subresources.iter().any(|s| s == other),
         };
+        if !known && definition.custom {
+            return Err(Status::not_found(&definition.name, &target.name));
+        }
         if !known {
             return Err(Status::no_such_resource());
         }

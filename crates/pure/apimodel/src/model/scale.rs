@@ -20,6 +20,11 @@ impl Model {
     pub fn scale(&self, target: &Target) -> Result<Value, Status> {
         let (_, version) = self.resolve(target)?;
         let object = self.get(target)?;
+        let paths = version.scale.as_ref().ok_or_else(Status::no_such_resource)?;
+        if version.builtin().is_none() && replicas(&object.value(), paths).is_none() {
+            let path = crate::status::quoted(&paths.spec_replicas);
+            return Err(Status::internal(format!("the spec replicas field {path} does not exist")));
+        }
         scale_of(&object, &version)
     }
 }
@@ -110,11 +115,6 @@ fn scale_of(object: &Object, version: &Version) -> Result<Value, Status> {
     let paths = version.scale.as_ref().ok_or_else(Status::no_such_resource)?;
     let value = &object.value();
     let number = |path: &str| lookup(value, path).and_then(Value::as_i64);
-    let replicas = number(&paths.spec_replicas);
-    if replicas.is_none() && version.builtin().is_none() {
-        let path = crate::status::quoted(&paths.spec_replicas);
-        return Err(Status::internal(format!("the spec replicas field {path} does not exist")));
-    }
     let mut status = Map::new();
     status.insert("replicas".into(), number(&paths.status_replicas).unwrap_or_default().into());
     let selector = selector_text(value, paths);
@@ -131,9 +131,13 @@ fn scale_of(object: &Object, version: &Version) -> Result<Value, Status> {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": metadata,
-        "spec": {"replicas": replicas.unwrap_or_default()},
+        "spec": {"replicas": replicas(value, paths).unwrap_or_default()},
         "status": status,
     }))
+}
+
+fn replicas(object: &Value, paths: &Scale) -> Option<i64> {
+    lookup(object, &paths.spec_replicas).and_then(Value::as_i64)
 }
 
 /// The selector as text: custom resources have it as text, workloads as a label selector.

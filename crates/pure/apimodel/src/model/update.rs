@@ -105,8 +105,10 @@ impl Work<'_> {
             return Ok(self.answer(place, 200, Arc::clone(old)));
         }
         if should_go(place, &new) {
-            let last = self.finish_removal(place, key, Arc::clone(old), Some(new));
-            return Ok(self.answer(place, 200, last));
+            // The writer sees the state that it wrote, with the version that it replaced.
+            let written = Object::new(&meta::with_version(new.clone(), old.resource_version()));
+            self.finish_removal(place, key, Arc::clone(old), Some(new));
+            return Ok(self.answer(place, 200, Arc::new(written)));
         }
         if place.is(CRD_RESOURCE) {
             let stored = self.put_crd(place, key, Some(Arc::clone(old)), new)?;

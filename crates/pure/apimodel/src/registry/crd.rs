@@ -91,7 +91,8 @@ pub fn compile(crd: &Value, before: Option<&Definition>, errors: &mut Vec<FieldE
         .map(|(index, version)| {
             let path = format!("spec.versions[{index}]");
             let name = format!("{group}/{}", text(version, "name"));
-            compile_version(version, &path, &name, text(names, "kind"), before, errors)
+            let heir = heir(crd, text(version, "name")).map(|heir| format!("{group}/{heir}"));
+            compile_version(version, &path, &name, text(names, "kind"), heir, before, errors)
         })
         .collect();
     compiled.sort_by(|a, b| compare_versions(&a.name, &b.name));
@@ -117,11 +118,22 @@ pub fn compile(crd: &Value, before: Option<&Definition>, errors: &mut Vec<FieldE
     }
 }
 
+/// The newest version that can be used instead of a deprecated one.
+fn heir<'a>(crd: &'a Value, deprecated: &str) -> Option<&'a str> {
+    let flag = |version: &Value, field: &str| version.get(field).and_then(Value::as_bool) == Some(true);
+    versions(crd)
+        .filter(|version| flag(version, "served") && !flag(version, "deprecated"))
+        .map(|version| text(version, "name"))
+        .filter(|name| compare_versions(name, deprecated).is_lt())
+        .min_by(|a, b| compare_versions(a, b))
+}
+
 fn compile_version(
     version: &Value,
     path: &str,
     api_version: &str,
     kind: &str,
+    heir: Option<String>,
     before: Option<&Definition>,
     errors: &mut Vec<FieldError>,
 ) -> Arc<Version> {
@@ -136,7 +148,8 @@ fn compile_version(
     let flag = |field: &str| version.get(field).and_then(Value::as_bool) == Some(true);
     let deprecation = flag("deprecated").then(|| {
         let own = version.get("deprecationWarning").and_then(Value::as_str);
-        own.map_or_else(|| format!("{api_version} {kind} is deprecated"), str::to_owned)
+        let advice = heir.map(|heir| format!("; use {heir} {kind}")).unwrap_or_default();
+        own.map_or_else(|| format!("{api_version} {kind} is deprecated{advice}"), str::to_owned)
     });
     let columns = version.get("additionalPrinterColumns").and_then(Value::as_array);
     let selectable = version.get("selectableFields").and_then(Value::as_array).into_iter().flatten();

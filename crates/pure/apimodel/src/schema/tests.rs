@@ -772,6 +772,6 @@ proptest! {
     fn any_text_can_be_scanned(text in ".{0,40}") {
         duplicate_keys(text.as_bytes());
         let _ = go::regex(&text);
-        go::quote(&text);
+        quote(&text);
     }
 }

@@ -219,7 +219,7 @@ async fn deep_documents(target: &Target<'_>) -> anyhow::Result<()> {
             "anchors",
             format!(
                 "a: &a [x]\n{}",
-                (0..40).map(|n| format!("b{n}: &b{n} [{}]\n", vec!["*a"; 9].join(","))).collect::<String>()
+                (0..40).map(|n| format!("b{n}: &b{n} [{}]\n", ["*a"; 9].join(","))).collect::<String>()
             ),
         ),
         ("laughs", laughs()),

@@ -244,6 +244,7 @@ fn scale_reads_and_writes_through_its_paths() {
     world.ok(&format!("POST {CRDS}"), widget_crd());
     world.ok(&format!("POST {WIDGETS}"), widget("w", json!({"replicas": 2})));
     world.ok(&format!("MERGE {WIDGETS}/w/status"), json!({"status": {"replicas": 1, "selector": "a=b"}}));
+    world.ok(&format!("POST {WIDGETS}"), widget("bare", json!({})));
     let target = crate::model::Target {
         group: "example.com".into(),
         version: "v1".into(),
@@ -252,6 +253,14 @@ fn scale_reads_and_writes_through_its_paths() {
         name: "w".into(),
         subresource: "scale".into(),
     };
+    let bare =
+        world.model.scale(&crate::model::Target { name: "bare".into(), ..target.clone() }).unwrap_err();
+    assert_eq!(
+        bare.message,
+        "Internal error occurred: the spec replicas field \".spec.replicas\" does not exist"
+    );
+    world.ok(&format!("MERGE {WIDGETS}/bare/scale"), json!({"spec": {"replicas": 1}}));
+    assert_eq!(world.must(&format!("{WIDGETS}/bare"))["spec"]["replicas"], 1);
     let scale = world.model.scale(&target).unwrap();
     assert_eq!(scale["spec"], json!({"replicas": 2}));
     assert_eq!(scale["status"], json!({"replicas": 1, "selector": "a=b"}));
