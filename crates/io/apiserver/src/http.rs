@@ -23,8 +23,8 @@ use axum::extract::State;
 use futures::FutureExt;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response};
-use kardinal_apimodel::Status;
 use kardinal_apimodel::model::Target;
+use kardinal_apimodel::{Status, openapi};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -82,6 +82,8 @@ pub(crate) struct Head {
     pub(crate) syntax: Syntax,
     /// Whether the client takes any form that we can give; probes do not care.
     acceptable: bool,
+    /// Whether the client asks for the OpenAPI v2 document as client-go does.
+    pub(crate) openapi_protobuf: bool,
     pub(crate) pretty: bool,
     pub(crate) content_type: Option<String>,
     pub(crate) user_agent: String,
@@ -152,6 +154,7 @@ impl Head {
             form,
             syntax,
             acceptable: accepted.is_some(),
+            openapi_protobuf: text(ACCEPT).is_some_and(|accept| accept.contains(openapi::V2_PROTOBUF)),
             content_type: text(CONTENT_TYPE).map(str::to_owned),
             user_agent,
             host: text(http::header::HOST).unwrap_or("localhost").to_owned(),

@@ -25,6 +25,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 const ROLE: &str = "KARDINAL_KILL_TEST_DIR";
 const SEED: &str = "KARDINAL_KILL_TEST_SEED";
@@ -71,7 +72,25 @@ struct Truth {
     counter: u64,
 }
 
-fn start(dir: &Path) -> Child {
+/// The server process; it does not outlive the test, however that ends.
+struct Running(Child);
+
+impl Running {
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have been killed before.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(dir: &Path) -> Running {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["child", "--exact", "--nocapture", "--test-threads=1"])
         .env(ROLE, dir)
@@ -81,7 +100,7 @@ fn start(dir: &Path) -> Child {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap() == "READY"), "the server did not start");
-    child
+    Running(child)
 }
 
 async fn connect(dir: &Path) -> Client {
@@ -214,28 +233,32 @@ async fn kill_rounds(seed: u64) {
         let client = connect(dir.path()).await;
         verify(&client, &mut truths, &mut used, round).await;
         if round == KILLS {
-            child.kill().unwrap();
-            child.wait().unwrap();
+            child.kill();
             break;
         }
         let limit = 1 + chance.below(150);
         let (acknowledged, reached) = (Arc::new(AtomicU64::new(0)), Arc::new(Notify::new()));
-        let writers: Vec<_> = truths
-            .drain(..)
-            .map(|mut truth| {
-                let api = Api::namespaced(client.clone(), "default");
-                let (acknowledged, reached) = (acknowledged.clone(), reached.clone());
-                tokio::spawn(async move {
-                    let versions = write(api, &mut truth, &acknowledged, limit, &reached).await;
-                    (truth, versions)
-                })
-            })
-            .collect();
-        reached.notified().await;
-        child.kill().unwrap();
-        child.wait().unwrap();
-        for writer in writers {
-            let (truth, versions) = writer.await.unwrap();
+        let mut writers = JoinSet::new();
+        for mut truth in truths.drain(..) {
+            let api = Api::namespaced(client.clone(), "default");
+            let (acknowledged, reached) = (acknowledged.clone(), reached.clone());
+            writers.spawn(async move {
+                let versions = write(api, &mut truth, &acknowledged, limit, &reached).await;
+                (truth, versions)
+            });
+        }
+        // A writer that ends before the kill has met a wrong answer: its panic is the result of this test.
+        let early = tokio::select! {
+            () = reached.notified() => None,
+            ended = writers.join_next() => ended,
+        };
+        child.kill();
+        let mut ended: Vec<_> = early.into_iter().collect();
+        while let Some(writer) = writers.join_next().await {
+            ended.push(writer);
+        }
+        for writer in ended {
+            let (truth, versions) = writer.unwrap();
             truths.push(truth);
             for rv in versions {
                 assert!(used.insert(rv), "round {round}: version {rv} was used twice");

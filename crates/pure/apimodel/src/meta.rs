@@ -202,7 +202,8 @@ pub fn drop_empty(object: &mut Value) {
     let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
     metadata.retain(|field, value| {
         let optional = matches!(field.as_str(), "labels" | "annotations" | "finalizers" | "ownerReferences");
-        let empty = value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty);
+        let empty =
+            value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty);
         !(optional && empty)
     });
 }

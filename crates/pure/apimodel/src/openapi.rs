@@ -3,6 +3,7 @@
 //! Everything here is a pure function of the served kinds, so the caller may cache the bytes until a CRD changes. The
 //! components of built-in kinds are copied as text and never parsed for v3.
 
+mod gnostic;
 mod paths;
 mod v2;
 mod v3;
@@ -10,6 +11,7 @@ mod v3;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+pub use self::gnostic::{MEDIA_TYPE as V2_PROTOBUF, v2_protobuf};
 pub use self::v2::v2_document;
 pub use self::v3::{v3_document, v3_index};
 

@@ -93,7 +93,9 @@ impl Names {
             *token = "<continue>".to_owned();
         }
         if let Some(Value::String(message)) = map.get_mut("message")
-            && (message.contains("esource version") || message.contains("ResourceVersion"))
+            && ["oo large resource version", "oo old resource version", "ResourceVersion in"]
+                .iter()
+                .any(|text| message.contains(text))
             && let Some(number) = NUMBER.as_ref()
         {
             *message = number.replace_all(message, "<number>").into_owned();
@@ -131,11 +133,16 @@ impl Names {
 /// Puts into one order what has no order, or one that depends on chance.
 fn sort(map: &mut Map<String, Value>) {
     let key = |value: &Value, fields: &[&str]| -> Vec<String> {
-        fields.iter().map(|name| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()).collect()
+        fields
+            .iter()
+            .map(|name| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned())
+            .collect()
     };
     // Kubernetes sorts managers by time, so their order depends on when a second ends.
     if let Some(Value::Array(managers)) = map.get_mut("managedFields") {
-        managers.sort_by_cached_key(|manager| key(manager, &["manager", "operation", "subresource", "apiVersion"]));
+        managers.sort_by_cached_key(|manager| {
+            key(manager, &["manager", "operation", "subresource", "apiVersion"])
+        });
     }
     // Discovery lists definitions in the order in which a cache hands them out.
     if let Some(Value::Array(resources)) = map.get_mut("resources") {

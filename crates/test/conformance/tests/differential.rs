@@ -42,7 +42,8 @@ fn every_case_file_is_played_and_every_difference_is_used() -> anyhow::Result<()
     let cases = CASES.iter().map(|name| read(name)).collect::<anyhow::Result<Vec<Case>>>()?;
     let steps: Vec<_> = cases.iter().flat_map(|case| &case.steps).collect();
     assert!(steps.len() >= STEPS_AT_LEAST, "only {} steps are left", steps.len());
-    let intended = steps.iter().flat_map(|step| &step.intended).chain(cases.iter().flat_map(|case| &case.intended));
+    let intended =
+        steps.iter().flat_map(|step| &step.intended).chain(cases.iter().flat_map(|case| &case.intended));
     let used: BTreeSet<_> = intended.map(|(id, _)| id.clone()).collect();
     assert_eq!(used, known()?.into_keys().collect(), "the list of differences and its uses");
     Ok(())

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, ETAG, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue};
 use http::{Response, StatusCode};
 use kardinal_apimodel::openapi::{self, ApiKind};
 use kardinal_apimodel::registry::{Definition, Registry};
@@ -155,6 +155,10 @@ pub(crate) fn answer(app: &App, target: &Target, head: &Head) -> Result<Response
         Target::Health { endpoint, check } => health(app, endpoint, check.as_deref(), head),
         Target::Root => Ok(respond::json(StatusCode::OK, &root(&app.store.read().registry().clone()))),
         Target::Resource(_) | Target::Unknown => Err(Status::no_such_resource()),
+        Target::OpenApiV2 if head.openapi_protobuf => {
+            let registry = app.store.read().registry().clone();
+            Ok(openapi_protobuf(app.documents.of(&registry).v2()))
+        }
         _ => {
             head.check_acceptable()?;
             let registry = app.store.read().registry().clone();
@@ -196,7 +200,7 @@ fn groups(registry: &Registry, head: &Head, core: bool) -> Response<Body> {
     let mut response = document(&list, head);
     let kind = format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
     if let Ok(value) = HeaderValue::from_str(&kind) {
-        response.headers_mut().insert(http::header::CONTENT_TYPE, value);
+        response.headers_mut().insert(CONTENT_TYPE, value);
     }
     response
 }
@@ -222,6 +226,14 @@ fn openapi_document(document: &Document, head: &Head) -> Response<Body> {
         response.headers_mut().insert(ETAG, value);
     }
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// The v2 document for client-go. It is made anew each time: kubectl asks for it only when it is about to complain.
+fn openapi_protobuf(document: &Document) -> Response<Body> {
+    let parsed: Value = serde_json::from_slice(&document.bytes).unwrap_or_default();
+    let mut response = Response::new(Body::from(openapi::v2_protobuf(&parsed)));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(openapi::V2_PROTOBUF));
     response
 }
 

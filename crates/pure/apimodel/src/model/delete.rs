@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::list::ListOptions;
+use super::list::{ListOptions, check_deletion};
 use super::options::{DeleteOptions, Propagation};
 use super::pipeline::{Place, Work};
 use super::{Answer, Key, Outcome};
@@ -38,11 +38,15 @@ impl Work<'_> {
         if !place.subresource.is_empty() || !place.name.is_empty() || place.is("namespaces") {
             return Err(place.unsupported());
         }
+        check_deletion(list)?;
         let definition = &place.definition;
         let selectors =
             Selectors::parse(&list.label_selector, &list.field_selector, definition, &place.version)?;
         let mut items: Vec<Value> = Vec::new();
         for object in self.objects(&definition.name, &place.namespace) {
+            if list.limit > 0 && items.len() as u64 >= list.limit {
+                break;
+            }
             if !selectors.matches(&object) {
                 continue;
             }

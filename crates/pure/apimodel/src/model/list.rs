@@ -98,7 +98,7 @@ impl List {
     pub fn metadata(&self) -> Value {
         let mut map = serde_json::Map::new();
         map.insert("resourceVersion".into(), self.resource_version.to_string().into());
-        if self.custom || !self.continue_token.is_empty() {
+        if !self.continue_token.is_empty() {
             map.insert("continue".into(), self.continue_token.clone().into());
         }
         if let Some(remaining) = self.remaining {
@@ -108,11 +108,15 @@ impl List {
     }
 
     fn head(&self) -> String {
+        let mut metadata = self.metadata();
+        if self.custom
+            && let Value::Object(map) = &mut metadata
+        {
+            map.entry("continue").or_insert_with(|| "".into());
+        }
         format!(
             "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{},\"items\":[",
-            self.kind,
-            self.api_version,
-            self.metadata()
+            self.kind, self.api_version, metadata
         )
     }
 }
@@ -283,6 +287,19 @@ impl<'a, I: Iterator<Item = (&'a str, &'a Arc<Object>)>> Entries<'a, I> {
         }
         count
     }
+}
+
+/// Refuses what cannot be a page of a collection that is about to be deleted; deleting too much would be worse.
+pub(super) fn check_deletion(options: &ListOptions) -> Result<(), Status> {
+    check_options(options)?;
+    if !options.continue_token.is_empty() {
+        Token::decode(&options.continue_token)?;
+        return Err(Status::bad_request("continue is not allowed when a collection is deleted: use selectors"));
+    }
+    if !options.resource_version.is_empty() {
+        parse_resource_version(&options.resource_version)?;
+    }
+    Ok(())
 }
 
 fn check_options(options: &ListOptions) -> Result<(), Status> {

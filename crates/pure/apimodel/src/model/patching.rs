@@ -182,9 +182,10 @@ fn check_applied(place: &Place, applied: &mut Value) -> Result<(), Status> {
     if !applied.is_object() {
         return Err(Status::bad_request("error decoding YAML: the configuration is not an object"));
     }
-    let (api_version, kind) = (crate::object::text(applied, "apiVersion"), crate::object::text(applied, "kind"));
+    let (api_version, kind) =
+        (crate::object::text(applied, "apiVersion"), crate::object::text(applied, "kind"));
     if api_version.is_empty() || kind != place.definition.kind {
-        let shown = crate::merge::shown_kind(api_version, kind);
+        let shown = merge::shown_kind(api_version, kind);
         return Err(Status::bad_request(format!("invalid object type: {shown}")));
     }
     body::check_kind(place, applied)?;

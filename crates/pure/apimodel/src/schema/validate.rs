@@ -15,6 +15,8 @@ use super::{Additional, Cause, Checks, FieldError, ListType, Schema, SchemaType,
 pub fn validate(schema: &Schema, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut check = Check { errors: Vec::new() };
     check.node(schema, object, old, &Path::ROOT);
+    // What metadata must have is not the schema's business: every object has its own checks for that.
+    check.errors.retain(|error| error.reason != Cause::Required || !error.path.starts_with("metadata."));
     if schema.has_rules {
         let blocking = |error: &FieldError| !matches!(error.reason, Cause::Invalid | Cause::Duplicate);
         if check.errors.iter().any(blocking) {
@@ -59,6 +61,9 @@ impl Check {
             return;
         }
         if !self.types(schema, value, path) {
+            if !(value.is_null() && schema.nullable) {
+                self.enumeration(schema, value, path);
+            }
             return;
         }
         if let Some(checks) = &schema.checks {
@@ -84,7 +89,7 @@ impl Check {
         }
     }
 
-    /// Whether the value has the demanded type; if not, that is the only thing worth saying about it.
+    /// Whether the value has the demanded type; if not, only enumerations have something to add.
     fn types(&mut self, schema: &Schema, value: &Value, path: &Path<'_>) -> bool {
         if value.is_null() && schema.nullable {
             return false;
@@ -149,15 +154,15 @@ impl Check {
         match value {
             Value::String(text) => {
                 let length = text.chars().count() as u64;
-                if let Some(min) = checks.min_length.filter(|min| length < *min) {
-                    fail(format!("should be at least {min} chars long"), value);
-                }
-                if let Some((pattern, _)) = checks.pattern.as_ref().filter(|(_, regex)| !regex.is_match(text))
-                {
-                    fail(format!("should match '{pattern}'"), value);
-                }
+                // Of these three kube reports the first that fails.
                 if let Some(max) = checks.max_length.filter(|max| length > *max) {
                     self.errors.push(FieldError::too_long(path, max));
+                } else if let Some(min) = checks.min_length.filter(|min| length < *min) {
+                    fail(format!("should be at least {min} chars long"), value);
+                } else if let Some((pattern, _)) =
+                    checks.pattern.as_ref().filter(|(_, regex)| !regex.is_match(text))
+                {
+                    fail(format!("should match '{pattern}'"), value);
                 }
             }
             Value::Number(number) => {

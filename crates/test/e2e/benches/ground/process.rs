@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-/// The folders under `/proc` of the processes with this name that have `folder` in their command line.
+/// The folders under `/proc` of the processes whose name starts so and that have `folder` in their command line.
 fn find(name: &str, folder: &str) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc")? {
         let process = entry?.path();
         let comm = std::fs::read_to_string(process.join("comm")).unwrap_or_default();
         let command = std::fs::read(process.join("cmdline")).unwrap_or_default();
-        if comm.trim_end() == name && String::from_utf8_lossy(&command).contains(folder) {
+        if comm.starts_with(name) && String::from_utf8_lossy(&command).contains(folder) {
             found.push(process);
         }
     }
