@@ -11,7 +11,7 @@ mod v3;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-pub use self::gnostic::{MEDIA_TYPE as V2_PROTOBUF, v2_protobuf};
+pub use self::gnostic::{ANSWER_TYPE as V2_PROTOBUF_ANSWER, MEDIA_TYPE as V2_PROTOBUF, v2_protobuf};
 pub use self::v2::v2_document;
 pub use self::v3::{v3_document, v3_index};
 

@@ -67,7 +67,7 @@ on_both_servers! {
     explaining: api_resources, explain, describe, questions_to_the_server;
     extending: a_plain_definition;
     listing: output_formats, selectors, watching, tables_of_our_kinds, events;
-    strictness: misspelt_fields, wrong_values, unknown_things;
+    strictness: misspelt_fields, wrong_values, unknown_things, bad_queries_delete_nothing;
     waiting: wait_for_a_condition, wait_for_a_value, wait_for_deletion;
 }
 

@@ -233,7 +233,7 @@ fn openapi_document(document: &Document, head: &Head) -> Response<Body> {
 fn openapi_protobuf(document: &Document) -> Response<Body> {
     let parsed: Value = serde_json::from_slice(&document.bytes).unwrap_or_default();
     let mut response = Response::new(Body::from(openapi::v2_protobuf(&parsed)));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(openapi::V2_PROTOBUF));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(openapi::V2_PROTOBUF_ANSWER));
     response
 }
 

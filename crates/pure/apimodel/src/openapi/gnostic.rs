@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 
 /// The media type under which clients ask for it.
 pub const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The media type of the answer: the same without the `@`, which Go cannot read.
+pub const ANSWER_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// Field numbers of the messages, by what they hold.
 mod field {

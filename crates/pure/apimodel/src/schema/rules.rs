@@ -112,7 +112,7 @@ fn go_wording(message: &str) -> String {
 
 /// Runs every rule of the schema on the object.
 pub(super) fn validate(schema: &Schema, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut run = Run { errors: Vec::new(), evaluations: 0, exhausted: false };
+    let mut run = Run { errors: Vec::new(), evaluations: 0, exhausted: false, unchanged: false };
     run.node(schema, object, old, &Path::ROOT);
     run.errors
 }
@@ -121,6 +121,8 @@ struct Run {
     errors: Vec<FieldError>,
     evaluations: u64,
     exhausted: bool,
+    /// Whether the walk is inside a list that did not change as a whole; its elements may have no counterpart.
+    unchanged: bool,
 }
 
 /// What a rule sees.
@@ -182,10 +184,13 @@ impl Run {
             }
             Value::Array(list) => {
                 let Some(items) = &schema.items else { return };
+                let outside = self.unchanged;
+                self.unchanged |= old == Some(value);
                 for (index, item) in list.iter().enumerate() {
                     let old = shape::correlated(schema, old, item);
                     self.node(items, item, old, &path.index(index));
                 }
+                self.unchanged = outside;
             }
             _ => {}
         }
@@ -196,7 +201,7 @@ impl Run {
             return;
         }
         // A value that did not change was accepted before, perhaps under other rules.
-        if !rule.uses_old_self && old == Some(value) {
+        if !rule.uses_old_self && (self.unchanged || old == Some(value)) {
             return;
         }
         let scope = SelfScope { schema, new: value, old, optional: rule.optional_old_self };

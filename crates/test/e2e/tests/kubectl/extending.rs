@@ -73,6 +73,6 @@ fn refusals(shell: &Shell) -> anyhow::Result<()> {
     )?;
     shell.refuses("sed 's/depth: 3 }/depth: 3 }\\n    - { name: left }/' widget.yaml | kubectl apply --server-side --force-conflicts -f -", &["left"])?;
     let bad = "sed 's/type: object/type: thing/' widgets.yaml | sed 's/widgets/gadgets/; s/widget$/gadget/; s/Widget/Gadget/' | kubectl create -f -";
-    shell.refuses(bad, &["is invalid", "spec.validation.openAPIV3Schema"])?;
+    shell.refuses(bad, &["is invalid", "openAPIV3Schema"])?;
     Ok(())
 }

@@ -114,3 +114,22 @@ pub(crate) fn unknown_things(shell: &Shell) -> anyhow::Result<()> {
     shell.refuses("kubectl --token=wrong get configmaps", &["You must be logged in to the server"])?;
     Ok(())
 }
+
+pub(crate) fn bad_queries_delete_nothing(shell: &Shell) -> anyhow::Result<()> {
+    shell.make_map("survivor")?;
+    for query in [
+        "labelSelector=a%20in",
+        "fieldSelector=data.a%3Db",
+        "continue=garbage",
+        "limit=many",
+        "resourceVersion=old",
+        "timeoutSeconds=soon",
+        "resourceVersion=1&resourceVersionMatch=Sometimes",
+    ] {
+        shell.refuses(
+            &format!("kubectl delete --raw '/api/v1/namespaces/{}/configmaps?{query}'", shell.namespace),
+            &[],
+        )?;
+    }
+    shell.prints("kubectl get configmaps -o name", "configmap/survivor")
+}

@@ -265,7 +265,7 @@ fn live_duplicates_are_tolerated_and_applied_ones_refused() {
     world.apply("x", json!({"tags": ["c"]}));
     assert_eq!(world.spec()["tags"], json!(["a", "a", "b", "c"]));
     let error = world.try_apply("x", json!({"tags": ["c", "c"]}), false).unwrap_err();
-    let expected = "failed to create typed patch object (/g; v1, Kind=Gadget): .spec.tags: duplicate entries for key \
+    let expected = "failed to create typed patch object (/g; /v1, Kind=Gadget): .spec.tags: duplicate entries for key \
                     [=\"c\"]";
     assert_eq!(error, ApplyError::Invalid(expected.to_owned()));
     let error = world.try_apply("x", json!({"ports": [{"port": 1}, {"port": 1, "protocol": "TCP"}]}), false);

@@ -154,7 +154,7 @@ fn unknown_fields_cannot_be_applied() {
     let status = world.err(&format!("APPLY {CM}/a?fieldManager=m"), body);
     assert_eq!(status.code, 500);
     assert!(
-        status.message.starts_with("failed to create typed patch object (default/a; "),
+        status.message.starts_with("failed to create typed patch object (/a; /v1, Kind=ConfigMap): "),
         "{}",
         status.message
     );
