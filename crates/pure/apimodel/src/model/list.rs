@@ -294,7 +294,9 @@ pub(super) fn check_deletion(options: &ListOptions) -> Result<(), Status> {
     check_options(options)?;
     if !options.continue_token.is_empty() {
         Token::decode(&options.continue_token)?;
-        return Err(Status::bad_request("continue is not allowed when a collection is deleted: use selectors"));
+        return Err(Status::bad_request(
+            "continue is not allowed when a collection is deleted: use selectors",
+        ));
     }
     if !options.resource_version.is_empty() {
         parse_resource_version(&options.resource_version)?;

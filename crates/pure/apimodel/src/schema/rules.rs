@@ -93,7 +93,8 @@ impl Rule {
 }
 
 fn compile(source: &str) -> Result<Program, String> {
-    let refuse = |detail: &str| format!("Invalid value: {}: compilation failed: {detail}", go::value(&source.into()));
+    let refuse =
+        |detail: &str| format!("Invalid value: {}: compilation failed: {detail}", go::value(&source.into()));
     let program = ENV.compile(source).map_err(|errors| {
         let details: Vec<String> = errors.iter().map(|error| error.message.clone()).collect();
         refuse(&details.join("; "))
