@@ -5,9 +5,11 @@ mod observe;
 mod routes;
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::Timestamp;
+use futures::FutureExt as _;
+use jiff::{SignedDuration, Timestamp};
 use kardinal_cluster::events::{self, EventType};
 use kardinal_cluster::{Change, Queue};
 use kardinal_planner::graph::{self as planner, Memory};
@@ -33,6 +35,9 @@ enum Next {
     /// The Graph is gone.
     Never,
 }
+
+/// How long a Graph rests after a bug ended its pass.
+const AFTER_A_BUG: SignedDuration = SignedDuration::from_mins(1);
 
 struct Controller {
     context: Arc<Context>,
@@ -90,8 +95,7 @@ async fn work(controller: Arc<Controller>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             key = controller.queue.next() => key,
         };
-        let memory = controller.memory(&key);
-        let next = reconcile(&controller, &key, &mut *memory.lock().await).await;
+        let next = survive(&controller, &key).await;
         controller.queue.done(&key);
         match next {
             Next::Now => controller.queue.add(key),
@@ -99,6 +103,18 @@ async fn work(controller: Arc<Controller>, stop: CancellationToken) {
             Next::Never => controller.forget(&key),
         }
     }
+}
+
+/// One pass, of which a bug ends only this one: it is told, and the Graph is looked at afresh after a while.
+async fn survive(controller: &Controller, key: &GraphKey) -> Next {
+    let memory = controller.memory(key);
+    let mut memory = memory.lock().await;
+    let pass = AssertUnwindSafe(reconcile(controller, key, &mut memory)).catch_unwind().await;
+    pass.unwrap_or_else(|_| {
+        tracing::error!(namespace = %key.0, graph = %key.1, "a bug ended the pass; please report what stands above");
+        *memory = Memory::default();
+        Next::At(Some(controller.context.clock.now() + AFTER_A_BUG))
+    })
 }
 
 /// One pass over one Graph.

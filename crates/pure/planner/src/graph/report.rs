@@ -143,7 +143,10 @@ fn ready(checked: &Checked, plan: &Plan, memory: &Memory) -> Judgement {
         walker.reports().filter(|(_, report)| report.state == worst).collect();
     let status = match worst {
         NodeState::Ready | NodeState::Excluded => {
-            return judgement("True", "Ready", "all nodes are applied and ready".to_owned());
+            return match sentence(walker.removing()) {
+                Some(message) => judgement("Unknown", "Pruning", message),
+                None => judgement("True", "Ready", "all nodes are applied and ready".to_owned()),
+            };
         }
         NodeState::NotReady | NodeState::Pending | NodeState::Blocked => "Unknown",
         NodeState::Conflict | NodeState::Error | NodeState::SystemError => "False",
