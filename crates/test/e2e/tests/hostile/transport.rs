@@ -40,10 +40,13 @@ fn large_bodies_are_not_kept() -> anyhow::Result<()> {
             Command::new("sh").args(["-c", &line]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
         })
         .collect::<Result<_, _>>()?;
-    for upload in uploads {
+    for (number, upload) in uploads.into_iter().enumerate() {
         let output = upload.wait_with_output()?;
         let answer = String::from_utf8_lossy(&output.stdout).into_owned();
-        ensure!(answer.ends_with("413"), "should be answered 413: `{answer}`");
+        // Without a length the server finds out while it reads; a client that goes on sending may then see nothing but
+        // the end of the connection.
+        let closed = number % 2 == 1 && ["000", "100"].iter().any(|code| answer.ends_with(code));
+        ensure!(answer.ends_with("413") || closed, "should be answered 413: `{answer}`");
     }
     let grown = server.peak_memory()?.saturating_sub(before);
     ensure!(grown < GROWTH_LIMIT, "400 MB of refused bodies left {} MiB", grown >> 20);

@@ -6,22 +6,30 @@ use crate::shell::Shell;
 fn family(shell: &Shell, finalizer: &str) -> anyhow::Result<()> {
     shell.make_map("parent")?;
     let uid = shell.ok("kubectl get configmap parent -o jsonpath='{.metadata.uid}'")?.out;
-    let child = format!(
-        "apiVersion: kardinal.io/v1alpha1
+    let gate = |name: &str, finalizer: &str, owner: &str, uid: &str| {
+        format!(
+            "apiVersion: kardinal.io/v1alpha1
 kind: PolicyGate
 metadata:
-  name: child
+  name: {name}
   finalizers: [{finalizer}]
   ownerReferences:
-    - {{apiVersion: v1, kind: ConfigMap, name: parent, uid: {uid}, blockOwnerDeletion: true}}
+    - {{apiVersion: v1, kind: ConfigMap, name: {owner}, uid: {uid}, blockOwnerDeletion: true}}
 spec:
   expression: \"true\"
 "
-    );
+        )
+    };
+    let created = ["policygate.kardinal.io/child created"];
     shell
-        .feed("kubectl create -f -", &child)?
+        .feed("kubectl create -f -", &gate("child", finalizer, "parent", &uid))?
         .succeeded()?
-        .with(&["policygate.kardinal.io/child created"])?;
+        .with(&created)?;
+    // A collector that runs beside its server learns of new kinds and objects late. It has seen the child when it has
+    // taken away an orphan that was made after it.
+    let nobody = "00000000-0000-4000-8000-000000000000";
+    shell.feed("kubectl create -f -", &gate("orphan", "", "nobody", nobody))?.succeeded()?;
+    shell.ok("kubectl wait pg/orphan --for=delete --timeout=100s")?;
     Ok(())
 }
 
