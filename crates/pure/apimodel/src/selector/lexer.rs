@@ -33,14 +33,14 @@ pub(super) fn lex(text: &str) -> Vec<Lexeme> {
     loop {
         rest = rest.trim_start_matches([' ', '\t', '\r', '\n']);
         let Some(first) = rest.chars().next() else { break };
-        let end = if is_symbol(first) {
-            rest.find(|c: char| !is_symbol(c))
+        // A symbol is looked at where it begins: searching the end of a run of symbols at each of them is quadratic.
+        let (token, length) = if is_symbol(first) {
+            symbol(rest)
         } else {
-            rest.find(|c: char| is_symbol(c) || matches!(c, ' ' | '\t' | '\r' | '\n'))
+            let end = rest.find(|c: char| is_symbol(c) || matches!(c, ' ' | '\t' | '\r' | '\n'));
+            let piece = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+            (word(piece), piece.len())
         };
-        let end = end.unwrap_or(rest.len());
-        let piece = rest.get(..end).unwrap_or_default();
-        let (token, length) = if is_symbol(first) { symbol(piece) } else { (word(piece), piece.len()) };
         lexemes.push(Lexeme { token, text: rest.get(..length).unwrap_or_default().to_owned() });
         rest = rest.get(length..).unwrap_or_default();
     }
@@ -60,7 +60,7 @@ fn word(text: &str) -> Token {
     }
 }
 
-/// The longest known symbol at the start of a run of symbols.
+/// The longest known symbol at the start of a text.
 fn symbol(run: &str) -> (Token, usize) {
     let known = [
         ("==", Token::DoubleEquals),
