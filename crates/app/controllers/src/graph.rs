@@ -95,13 +95,13 @@ async fn work(controller: Arc<Controller>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             key = controller.queue.next() => key,
         };
-        let next = survive(&controller, &key).await;
-        controller.queue.done(&key);
-        match next {
-            Next::Now => controller.queue.add(key),
-            Next::At(wake) => controller.queue.wake_at(key, wake),
+        match survive(&controller, &key).await {
+            Next::Now => controller.queue.add(key.clone()),
+            Next::At(wake) => controller.queue.wake_at(key.clone(), wake),
             Next::Never => controller.forget(&key),
         }
+        // Last, so that nobody works on a key whose memory is being dropped.
+        controller.queue.done(&key);
     }
 }
 
@@ -124,23 +124,10 @@ async fn reconcile(controller: &Controller, key: &GraphKey, memory: &mut Memory)
         Err(Unseen::TooEarly) => return Next::At(None),
         Err(Unseen::Absent) => return Next::Never,
     };
-    let checked = check(&observation, memory);
-    let plan = planner::plan(&checked, &observation.snapshot(), memory);
-    let outcomes = act::act(&controller.context, &observation, plan.stages.clone()).await;
+    let checked = memory.check(&observation.graph, &observation.revisions);
+    let mut plan = planner::plan(&checked, &observation.snapshot(), memory);
+    let outcomes = act::act(&controller.context, &observation, std::mem::take(&mut plan.stages)).await;
     report(controller, &observation, &checked, &plan, outcomes, memory).await
-}
-
-/// Checks once per generation; the result does not depend on anything else.
-fn check(observation: &Observation, memory: &mut Memory) -> planner::Checked {
-    let generation = observation.graph.metadata.generation.unwrap_or_default();
-    match &memory.checked {
-        Some((checked_at, checked)) if *checked_at == generation => checked.clone(),
-        _ => {
-            let checked = planner::check(&observation.graph, &observation.revisions);
-            memory.checked = Some((generation, checked.clone()));
-            checked
-        }
-    }
 }
 
 /// Tells the walk what came of its actions, then the user how the Graph stands: one status write, and only a changed one.
@@ -162,15 +149,14 @@ async fn report(
         return Next::Now;
     }
     let report = planner::report(&observation.graph, checked, plan, memory, now);
+    let mut retry = outcomes.failed;
     if let Some(status) = &report.status {
-        let written = act::write_status(&controller.context, observation, status).await;
-        if written {
-            for note in &report.notes {
-                record(controller, observation, note).await;
-            }
+        match act::write_status(&controller.context, observation, status).await {
+            Ok(()) => tell(controller, observation, &report.notes).await,
+            Err(delay) => retry = Some(delay),
         }
     }
-    let wake = [plan.wake, outcomes.failed.map(|delay| now + delay), retry_wake(memory)];
+    let wake = [plan.wake, retry.map(|delay| now + delay), retry_wake(memory)];
     Next::At(wake.into_iter().flatten().min())
 }
 
@@ -194,11 +180,14 @@ fn retry_wake(memory: &Memory) -> Option<Timestamp> {
     memory.walker.as_ref().and_then(kardinal_graph::Walker::wake)
 }
 
-async fn record(controller: &Controller, observation: &Observation, note: &planner::Note) {
-    let event_type = if note.warning { EventType::Warning } else { EventType::Normal };
-    let note = events::Note { event_type, reason: note.reason.clone(), message: note.message.clone() };
-    let (id, uid) = (observation.id(), observation.uid());
-    events::record(&controller.context.writer, planner::MANAGER, &id, &uid, &note, observation.now).await;
+/// Records transitions as Events.
+async fn tell(controller: &Controller, observation: &Observation, notes: &[planner::Note]) {
+    let (id, uid, writer) = (observation.id(), observation.uid(), &controller.context.writer);
+    for note in notes {
+        let event_type = if note.warning { EventType::Warning } else { EventType::Normal };
+        let note = events::Note { event_type, reason: note.reason.clone(), message: note.message.clone() };
+        events::record(writer, planner::MANAGER, &id, &uid, &note, observation.now).await;
+    }
 }
 
 impl Controller {

@@ -88,11 +88,9 @@ impl<K: Ord + Clone> Queue<K> {
         self.changed.notify_one();
     }
 
-    /// Drops the key's wake-up and its place in the line.
+    /// Drops the key's wake-up. What was added meanwhile stays: it may be about a new object of the same name.
     pub fn forget(&self, key: &K) {
-        let mut state = self.lock();
-        state.wake_at(key.clone(), None);
-        state.again.remove(key);
+        self.lock().wake_at(key.clone(), None);
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {

@@ -183,14 +183,18 @@ async fn record_kinds(context: &Context, observation: &Observation, kinds: Vec<K
     apply_status(context, observation, &status).await
 }
 
-/// Writes the whole status; `false` when it could not be written now.
-pub(super) async fn write_status(context: &Context, observation: &Observation, status: &GraphStatus) -> bool {
+/// Writes the whole status; when it cannot be written now, says after how long to try again.
+pub(super) async fn write_status(
+    context: &Context,
+    observation: &Observation,
+    status: &GraphStatus,
+) -> Result<(), SignedDuration> {
     match apply_status(context, observation, status).await {
-        Answer::Done(_) => true,
-        Answer::Gone(_) => false,
+        // A Graph that is gone needs no status.
+        Answer::Done(_) | Answer::Gone(_) => Ok(()),
         Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
             tracing::warn!(graph = %observation.id(), error = %message, "status not written");
-            false
+            Err(RETRY)
         }
     }
 }

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kardinal_api::graph::{Graph, GraphRevision, GraphRevisionSpec, KindReference};
 use kardinal_graph::{Action, Changed, Gvk, Step, Wait, Walker, teardown_step};
 
-use super::{Checked, FINALIZER, Running, Snapshot, name_of, owner};
+use super::{Checked, FINALIZER, Running, Snapshot, check, name_of, owner};
 
 /// How many superseded revisions are kept.
 const REVISIONS_KEPT: usize = 5;
@@ -50,23 +50,40 @@ pub struct Plan {
 /// a pass with an empty memory comes to the same decisions.
 #[derive(Default)]
 pub struct Memory {
-    /// The check of this generation.
-    pub checked: Option<(i64, Checked)>,
+    checked: Option<(Identity, Checked)>,
     /// The walk of the running revision.
     pub walker: Option<Walker>,
     walked: String,
 }
 
+/// Which text a Graph had: a Graph that was made anew under the same name is another one.
+type Identity = (String, i64);
+
 impl Memory {
-    /// The walker of the running revision, new when the revision changed.
+    /// The result of the check, which is made once for each edit.
+    pub fn check(&mut self, graph: &Graph, revisions: &[GraphRevision]) -> Checked {
+        let identity = (owner(graph).uid, graph.metadata.generation.unwrap_or_default());
+        if let Some((known, checked)) = &self.checked
+            && *known == identity
+        {
+            return checked.clone();
+        }
+        let checked = check(graph, revisions);
+        self.checked = Some((identity, checked.clone()));
+        checked
+    }
+
+    /// The walker of the running revision, new when the revision or the Graph is another one.
     fn walker(&mut self, running: &Running, graph: &Graph) -> (&mut Walker, bool) {
+        let owner = owner(graph);
         let hash = running.graph.hash();
-        let fresh = self.walker.is_none() || self.walked != hash;
-        if fresh {
+        let known =
+            self.walker.as_ref().is_some_and(|walker| *walker.owner() == owner && self.walked == hash);
+        if !known {
             self.walker = None;
             hash.clone_into(&mut self.walked);
         }
-        (self.walker.get_or_insert_with(|| Walker::new(running.graph.clone(), owner(graph))), fresh)
+        (self.walker.get_or_insert_with(|| Walker::new(running.graph.clone(), owner)), !known)
     }
 }
 

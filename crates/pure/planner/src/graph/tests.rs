@@ -8,7 +8,7 @@ use kardinal_graph::{Action, Changed, Gvk, KindScope, ObjectId, Observed, Outcom
 use serde_json::{Value, json};
 
 use super::plan::{Effect, Memory, revision_name};
-use super::{Checked, Plan, Report, Snapshot, check, plan, report};
+use super::{Checked, Plan, Report, Snapshot, plan, report};
 
 /// A world in which every kind is served and everything is seen at once.
 #[derive(Default)]
@@ -48,7 +48,7 @@ fn graph(expression: &str) -> Graph {
 
 /// One pass, with its writes carried out on the objects.
 fn pass(graph: &mut Graph, world: &mut Objects, memory: &mut Memory) -> (Checked, Plan, Report) {
-    let checked = check(graph, &[]);
+    let checked = memory.check(graph, &[]);
     let snapshot = Snapshot { graph, revisions: &[], world, changed: Changed::All, now: now() };
     let plan = plan(&checked, &snapshot, memory);
     for effect in plan.stages.iter().flatten() {
@@ -177,4 +177,19 @@ fn revision_names_have_room_for_long_names() {
         assert_eq!(revision_name(name, generation), expected);
     }
     assert!(revision_name(&"x".repeat(253), 1).len() <= 253);
+}
+
+#[test]
+fn a_graph_made_anew_under_the_same_name_is_another_one() {
+    let (mut first, mut world, mut memory) = (graph("${a.data.text}"), Objects::default(), Memory::default());
+    pass(&mut first, &mut world, &mut memory);
+    let mut second = graph("${nobody.data}");
+    second.metadata.uid = Some("u-2".to_owned());
+    let (checked, plan, _) = pass(&mut second, &mut world, &mut memory);
+    assert!(!checked.problems.is_empty(), "the check of the first one was used");
+    assert!(plan.stages.is_empty());
+    let mut third = graph("${a.data.text}");
+    third.metadata.uid = Some("u-3".to_owned());
+    pass(&mut third, &mut world, &mut memory);
+    assert_eq!(memory.walker.map(|walker| walker.owner().uid.clone()).as_deref(), Some("u-3"));
 }
