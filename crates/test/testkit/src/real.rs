@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 
 use crate::child::{Running, free_port};
 
@@ -136,7 +136,7 @@ impl Cluster {
         let url = format!("https://127.0.0.1:{port}");
         let kubeconfig = dir.path().join("kubeconfig");
         std::fs::write(&kubeconfig, kubeconfig_text(&url, &token))?;
-        wait_ready(&url, &token, dir.path())?;
+        wait_ready(&kubeconfig, dir.path())?;
         let controller_manager = Running::start(
             &programs.controller_manager,
             &strings(&[
@@ -170,12 +170,10 @@ fn start_apiserver(
     port: u16,
     token: &str,
 ) -> anyhow::Result<Running> {
-    let key = dir.join("service-account.pem");
-    let made = Command::new("openssl").args(["genrsa", "-out"]).arg(&key).arg("2048").output();
-    let made = made.context("openssl makes the service-account key")?;
-    if !made.status.success() {
-        bail!("openssl genrsa failed: {}", String::from_utf8_lossy(&made.stderr));
-    }
+    let (key, public_key) = (dir.join("service-account.pem"), dir.join("service-account.pub"));
+    let pair = rcgen::KeyPair::generate()?;
+    std::fs::write(&key, pair.serialize_pem())?;
+    std::fs::write(&public_key, pair.public_key_pem())?;
     let tokens = dir.join("tokens.csv");
     std::fs::write(&tokens, format!("{token},admin,admin,\"system:masters\"\n"))?;
     let arguments = strings(&[
@@ -188,7 +186,7 @@ fn start_apiserver(
         "--bind-address",
         "127.0.0.1",
         "--service-account-key-file",
-        &text(&key),
+        &text(&public_key),
         "--service-account-signing-key-file",
         &text(&key),
         "--service-account-issuer",
@@ -218,27 +216,33 @@ current-context: test
 }
 
 /// Asks `/readyz` until it says yes.
-fn wait_ready(url: &str, token: &str, dir: &Path) -> anyhow::Result<()> {
+fn wait_ready(kubeconfig: &Path, dir: &Path) -> anyhow::Result<()> {
     let started = Instant::now();
-    while started.elapsed() < START_LIMIT {
-        let answer = Command::new("curl")
-            .args([
-                "-sk",
-                "-m",
-                "2",
-                "-H",
-                &format!("Authorization: Bearer {token}"),
-                &format!("{url}/readyz"),
-            ])
-            .output()?;
-        if answer.stdout == b"ok" {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(100));
+    // The caller may be inside a runtime already, and a runtime cannot wait inside another.
+    let asked = std::thread::scope(|scope| scope.spawn(|| ask_until_ready(kubeconfig, started)).join());
+    match asked {
+        Ok(Ok(true)) => return Ok(()),
+        Ok(Err(error)) => return Err(error),
+        Ok(Ok(false)) | Err(_) => {}
     }
     let log = std::fs::read_to_string(dir.join("apiserver.log")).unwrap_or_default();
     let tail: Vec<&str> = log.lines().rev().take(20).collect();
     bail!("kube-apiserver was not ready within {START_LIMIT:?}; its log ends:\n{}", tail.join("\n"));
+}
+
+fn ask_until_ready(kubeconfig: &Path, started: Instant) -> anyhow::Result<bool> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let client = crate::world::client_of(kubeconfig).await?;
+        while started.elapsed() < START_LIMIT {
+            let request = http::Request::get("/readyz").body(Vec::new())?;
+            if client.request_text(request).await.is_ok_and(|answer| answer == "ok") {
+                return Ok(true);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(false)
+    })
 }
 
 fn strings(arguments: &[&str]) -> Vec<String> {
