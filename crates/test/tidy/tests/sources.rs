@@ -77,7 +77,7 @@ fn no_path_of_one_machine() -> Result<()> {
     let root = root()?;
     let roots = ["work", "root", "Users"].map(|name| format!("/{name}/"));
     let starts = |line: &str, name: &str| {
-        // A path starts a word; `${HOME}/work/` and addresses of web pages are something else.
+        // A path starts a word; `${HOME}/place/` and addresses of web pages are something else.
         line.match_indices(name).any(|(at, _)| {
             let before = line.get(..at).and_then(|text| text.chars().next_back());
             before.is_none_or(|c| !(c.is_alphanumeric() || "}.)$_-~".contains(c)))
