@@ -20,12 +20,12 @@ pub(crate) fn a_plain_definition(shell: &Shell) -> anyhow::Result<()> {
     )?;
     let values = "kubectl get wd axle -o jsonpath='{.spec.colour} {.spec.replicas} {.spec.port}'";
     shell.prints(values, "grey 1 http")?;
-    let table = shell.ok("kubectl get widgets")?;
+    let table = shell.soon_says("kubectl get widgets", &["axle"])?;
     let rows = table.rows();
     ensure!(rows.first() == Some(&vec!["NAME", "SIZE", "REPLICAS", "AGE"]), "{}", table.out);
     ensure!(rows.get(1).is_some_and(|row| row.starts_with(&["axle", "small", "1"])), "{}", table.out);
     shell.says("kubectl get parts -o wide", &["COLOUR", "grey"])?;
-    shell.says(
+    shell.soon_says(
         "kubectl explain widget.spec --recursive",
         &["What the part shall be.", "size\t<string> -required-", "holes\t<[]Object>"],
     )?;

@@ -129,6 +129,19 @@ impl Shell {
         self.ok(line)?.with(fragments)
     }
 
+    /// Runs a line until it succeeds and prints every one of the fragments: for what a server publishes a moment
+    /// after it answered, such as the description of a new kind.
+    pub(crate) fn soon_says(&self, line: &str, fragments: &[&str]) -> anyhow::Result<Answer> {
+        let deadline = Instant::now() + Duration::from_secs(PATIENCE / 2);
+        loop {
+            let answer = self.says(line, fragments);
+            if answer.is_ok() || Instant::now() > deadline {
+                return answer;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
     /// Runs a line that must succeed and print exactly this, line ends aside.
     pub(crate) fn prints(&self, line: &str, expected: &str) -> anyhow::Result<()> {
         let answer = self.ok(line)?;
