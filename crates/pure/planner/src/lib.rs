@@ -3,4 +3,10 @@
 //! Every function here is pure: observations and the time come in, values go out.
 //! Nothing in this crate may read a clock, call a server or wait.
 
+pub mod bundle;
+pub mod forge;
 pub mod graph;
+pub mod health;
+pub mod intent;
+pub mod policy_gate;
+pub mod promotion_step;

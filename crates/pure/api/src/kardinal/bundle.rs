@@ -233,6 +233,12 @@ pub struct EnvironmentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::timestamp")]
     pub verified_at: Option<Timestamp>,
+    /// The commit that brought the change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The state in words, with what it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// The pull request that carried the change.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "prURL")]
     pub pr_url: Option<String>,

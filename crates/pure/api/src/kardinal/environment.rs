@@ -29,6 +29,12 @@ pub enum GitProvider {
     Gitlab,
     /// Bitbucket Cloud.
     Bitbucket,
+    /// Gitea, hosted anywhere.
+    Gitea,
+    /// Forgejo, hosted anywhere.
+    Forgejo,
+    /// The local forge that `kardinal up` serves.
+    Local,
 }
 
 /// Who lets a change into an environment.

@@ -45,6 +45,10 @@ pub struct PipelineSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = false))]
     pub paused: Option<bool>,
+    /// Whether environments that received a failed Bundle are brought back to what they had before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = true))]
+    pub auto_rollback: Option<bool>,
     /// Namespaces that are searched for gate templates, in addition to the controller's and the Pipeline's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
@@ -59,6 +63,11 @@ impl PipelineSpec {
     /// How many finished Bundles are kept, the default included.
     pub fn history_limit(&self) -> u32 {
         self.history_limit.unwrap_or(HISTORY_LIMIT)
+    }
+
+    /// Whether a failed Bundle is taken back, the default included.
+    pub fn auto_rollback(&self) -> bool {
+        self.auto_rollback.unwrap_or(true)
     }
 
     /// Whether promotions are held, the default included.
@@ -83,7 +92,8 @@ pub struct PipelineGit {
     #[schemars(extend("default" = "directory"))]
     #[schemars(with = "GitLayout")]
     pub layout: Option<GitLayout>,
-    /// The forge that hosts the repository: `github` (default), `gitlab` or `bitbucket`.
+    /// The forge that hosts the repository: `github` (default), `gitlab`, `bitbucket`, `gitea`,
+    /// `forgejo` or `local`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "github"))]
     #[schemars(with = "GitProvider")]

@@ -39,6 +39,10 @@ pub struct PolicyGateSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "5m"))]
     pub recheck_interval: Option<GoDuration>,
+    /// The time zone of `schedule`, such as `Europe/Berlin`. Absent: UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub time_zone: Option<String>,
     /// The state of the step before the gate; in a Graph the reference to it is also the dependency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]

@@ -104,7 +104,8 @@ pub struct PromotionStepGit {
     #[schemars(extend("default" = "directory"))]
     #[schemars(with = "GitLayout")]
     pub layout: Option<GitLayout>,
-    /// The forge that hosts the repository: `github` (default), `gitlab` or `bitbucket`.
+    /// The forge that hosts the repository: `github` (default), `gitlab`, `bitbucket`, `gitea`,
+    /// `forgejo` or `local`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "github"))]
     #[schemars(with = "GitProvider")]
@@ -149,6 +150,10 @@ pub struct PromotionStepStatus {
     /// The pull request that carries the change.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "prURL")]
     pub pr_url: Option<String>,
+    /// When the change reached the environment's branch: by push, or by merge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::timestamp")]
+    pub promoted_at: Option<Timestamp>,
     /// When the pull request was merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::timestamp")]

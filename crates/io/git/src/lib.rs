@@ -1,0 +1,1 @@
+//! Repositories as object databases: commits without a work tree, pushed by compare-and-swap.

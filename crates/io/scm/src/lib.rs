@@ -1,0 +1,1 @@
+//! Forges: pull requests, reviews, commit statuses and webhooks, behind one trait.

@@ -1,0 +1,1 @@
+//! The local forge: what becomes of a repository and of a pull request.

@@ -1,0 +1,1 @@
+//! Policy: what a gate says about a Bundle, why, and until when.
