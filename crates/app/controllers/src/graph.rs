@@ -5,120 +5,53 @@ mod observe;
 mod routes;
 
 use std::collections::BTreeMap;
-use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::FutureExt as _;
-use jiff::{SignedDuration, Timestamp};
-use kardinal_cluster::events::{self, EventType};
-use kardinal_cluster::{Change, Queue};
+use jiff::Timestamp;
+use kardinal_cluster::Change;
 use kardinal_planner::graph::{self as planner, Memory};
-use tokio::sync::mpsc::UnboundedReceiver;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
+use crate::driver::{self, Key, Next};
 use crate::Context;
 use act::Outcomes;
 use observe::{Observation, Unseen};
 use routes::Routes;
 
-/// Namespace and name of a Graph.
-pub(crate) type GraphKey = (String, String);
-
-/// When a Graph is looked at again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
-    /// Something was written, so more may follow at once.
-    Now,
-    /// At this time, or when something changes.
-    At(Option<Timestamp>),
-    /// The Graph is gone.
-    Never,
-}
-
-/// How long a Graph rests after a bug ended its pass.
-const AFTER_A_BUG: SignedDuration = SignedDuration::from_mins(1);
-
-struct Controller {
+/// Runs Graphs.
+pub(crate) struct Controller {
     context: Arc<Context>,
-    queue: Queue<GraphKey>,
     routes: Mutex<Routes>,
-    memories: Mutex<BTreeMap<GraphKey, Arc<tokio::sync::Mutex<Memory>>>>,
+    memories: Mutex<BTreeMap<Key, Arc<tokio::sync::Mutex<Memory>>>>,
 }
 
-/// Starts the controller's tasks.
-pub(crate) fn spawn(
-    context: &Arc<Context>,
-    changes: UnboundedReceiver<Change>,
-    concurrency: usize,
-    stop: &CancellationToken,
-    tasks: &TaskTracker,
-) {
-    let controller = Arc::new(Controller {
-        context: context.clone(),
-        queue: Queue::new(context.clock.clone()),
-        routes: Mutex::default(),
-        memories: Mutex::default(),
-    });
-    for gvk in routes::always_watched() {
-        context.watches.ensure(&gvk);
-    }
-    tasks.spawn(until(stop.clone(), route(controller.clone(), changes)));
-    for _ in 0..concurrency.max(1) {
-        tasks.spawn(work(controller.clone(), stop.clone()));
-    }
-}
+impl driver::Controller for Controller {
+    const KIND: &'static str = "Graph";
 
-async fn until(stop: CancellationToken, task: impl Future<Output = ()>) {
-    tokio::select! {
-        () = stop.cancelled() => {}
-        () = task => {}
+    fn context(&self) -> &Context {
+        &self.context
     }
-}
 
-/// Brings every change to the Graphs that it concerns.
-async fn route(controller: Arc<Controller>, mut changes: UnboundedReceiver<Change>) {
-    while let Some(change) = changes.recv().await {
-        if routes::concerns_definitions(&change) {
-            controller.context.watches.retry_unserved();
+    fn route(&self, change: &Change) -> Vec<Key> {
+        if routes::concerns_definitions(change) {
+            self.context.watches.retry_unserved();
         }
-        let keys = controller.routes().route(&change);
-        for key in keys {
-            controller.queue.add(key);
-        }
+        self.routes().route(change).into_iter().collect()
     }
-}
 
-async fn work(controller: Arc<Controller>, stop: CancellationToken) {
-    loop {
-        let key = tokio::select! {
-            () = stop.cancelled() => return,
-            key = controller.queue.next() => key,
-        };
-        match survive(&controller, &key).await {
-            Next::Now => controller.queue.add(key.clone()),
-            Next::At(wake) => controller.queue.wake_at(key.clone(), wake),
-            Next::Never => controller.forget(&key),
-        }
-        // Last, so that nobody works on a key whose memory is being dropped.
-        controller.queue.done(&key);
+    async fn pass(&self, key: &Key) -> Next {
+        let memory = self.memory(key);
+        let mut memory = memory.lock().await;
+        reconcile(self, key, &mut memory).await
     }
-}
 
-/// One pass, of which a bug ends only this one: it is told, and the Graph is looked at afresh after a while.
-async fn survive(controller: &Controller, key: &GraphKey) -> Next {
-    let memory = controller.memory(key);
-    let mut memory = memory.lock().await;
-    let pass = AssertUnwindSafe(reconcile(controller, key, &mut memory)).catch_unwind().await;
-    pass.unwrap_or_else(|_| {
-        tracing::error!(namespace = %key.0, graph = %key.1, "a bug ended the pass; please report what stands above");
-        *memory = Memory::default();
-        Next::At(Some(controller.context.clock.now() + AFTER_A_BUG))
-    })
+    fn forget(&self, key: &Key) {
+        self.routes().forget(key);
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
 }
 
 /// One pass over one Graph.
-async fn reconcile(controller: &Controller, key: &GraphKey, memory: &mut Memory) -> Next {
+async fn reconcile(controller: &Controller, key: &Key, memory: &mut Memory) -> Next {
     let observation = match observe::observe(controller, key, memory) {
         Ok(observation) => observation,
         Err(Unseen::TooEarly) => return Next::At(None),
@@ -152,7 +85,7 @@ async fn report(
     let mut retry = outcomes.failed;
     if let Some(status) = &report.status {
         match act::write_status(&controller.context, observation, status).await {
-            Ok(()) => tell(controller, observation, &report.notes).await,
+            Ok(()) => controller.context.tell(planner::MANAGER, &observation.id(), &observation.uid(), &report.notes, now).await,
             Err(delay) => retry = Some(delay),
         }
     }
@@ -180,29 +113,21 @@ fn retry_wake(memory: &Memory) -> Option<Timestamp> {
     memory.walker.as_ref().and_then(kardinal_graph::Walker::wake)
 }
 
-/// Records transitions as Events.
-async fn tell(controller: &Controller, observation: &Observation, notes: &[planner::Note]) {
-    let (id, uid, writer) = (observation.id(), observation.uid(), &controller.context.writer);
-    for note in notes {
-        let event_type = if note.warning { EventType::Warning } else { EventType::Normal };
-        let note = events::Note { event_type, reason: note.reason.clone(), message: note.message.clone() };
-        events::record(writer, planner::MANAGER, &id, &uid, &note, observation.now).await;
-    }
-}
-
 impl Controller {
+    /// Watches what every Graph needs.
+    pub(crate) fn new(context: Arc<Context>) -> Controller {
+        for gvk in routes::always_watched() {
+            context.watches.ensure(&gvk);
+        }
+        Controller { context, routes: Mutex::default(), memories: Mutex::default() }
+    }
+
     fn routes(&self) -> std::sync::MutexGuard<'_, Routes> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn memory(&self, key: &GraphKey) -> Arc<tokio::sync::Mutex<Memory>> {
+    fn memory(&self, key: &Key) -> Arc<tokio::sync::Mutex<Memory>> {
         let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
         memories.entry(key.clone()).or_default().clone()
-    }
-
-    fn forget(&self, key: &GraphKey) {
-        self.queue.forget(key);
-        self.routes().forget(key);
-        self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 }

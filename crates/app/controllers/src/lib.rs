@@ -1,15 +1,40 @@
 //! The controllers. Each kind has one file that reads out the sentence
 //! observe → check → plan → act → report; the pure words live in `kardinal-planner`.
 //!
-//! Controllers know a `kube::Client` and a clock, and nothing about what is behind either.
+//! Controllers know a `kube::Client`, a clock, repositories and forges, and nothing about what is behind them.
 
-pub mod graph;
+pub mod forges;
+pub mod metrics;
 
+mod bundle;
+mod clusters;
+mod driver;
+mod forge;
+mod graph;
+mod objects;
+mod pipeline;
+mod policy_gate;
+mod promotion_step;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use jiff::SignedDuration;
+use kardinal_api::kardinal::PromotionStep;
 use kardinal_cluster::{Clock, Kinds, Watches, Writer};
+use kardinal_git::Repositories;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+pub use crate::forges::{Forges, RealForges};
+pub use crate::metrics::Metrics;
+use clusters::Clusters;
+use driver::Listener;
+use forges::Credentials;
+
+/// How long to wait after a write of our own bookkeeping failed.
+const RETRY: SignedDuration = SignedDuration::from_secs(2);
 
 /// Who runs Graphs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,26 +46,95 @@ pub enum GraphController {
     External,
 }
 
+/// Which steps this process carries out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Shards {
+    /// All of them.
+    #[default]
+    All,
+    /// Those without a shard; agents carry out the rest.
+    Unsharded,
+    /// Those of one shard: this process is an agent, and does nothing else.
+    Only(String),
+}
+
 /// What the controllers are told at start.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Who runs Graphs.
     pub graph_controller: GraphController,
-    /// How many Graphs are worked on at the same time.
+    /// How many objects of a kind are worked on at the same time.
     pub concurrency: usize,
+    /// Where the organisation's gates are.
+    pub policy_namespaces: Vec<String>,
+    /// Which steps are carried out here.
+    pub shards: Shards,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { graph_controller: GraphController::Embedded, concurrency: 8 }
+        Settings {
+            graph_controller: GraphController::Embedded,
+            concurrency: 8,
+            policy_namespaces: vec!["platform-policies".to_owned()],
+            shards: Shards::All,
+        }
     }
+}
+
+/// The world outside the cluster.
+#[derive(Clone)]
+pub struct Outside {
+    /// Git.
+    pub repositories: Arc<dyn Repositories>,
+    /// Pull requests.
+    pub forges: Arc<dyn Forges>,
+    /// The local forge, when this process serves it.
+    pub forge: Option<LocalForge>,
+    /// The program that `kustomize-build` runs.
+    pub kustomize: Option<PathBuf>,
+    /// For custom tasks.
+    pub http: reqwest::Client,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// The repositories that this process serves.
+#[derive(Clone)]
+pub struct LocalForge {
+    /// Where they are.
+    pub store: Arc<kardinal_forge::Store>,
+    /// What their URLs begin with.
+    pub url: String,
 }
 
 /// What every controller is given.
 pub(crate) struct Context {
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) client: kube::Client,
     pub(crate) watches: Arc<Watches>,
     pub(crate) writer: Writer,
+    pub(crate) policy_namespaces: Vec<String>,
+    pub(crate) shards: Shards,
+    pub(crate) clusters: Clusters,
+    pub(crate) credentials: Credentials,
+    pub(crate) repositories: Arc<dyn Repositories>,
+    pub(crate) forges: Arc<dyn Forges>,
+    pub(crate) kustomize: Option<PathBuf>,
+    pub(crate) http: reqwest::Client,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Context {
+    /// Whether this process carries a step out.
+    pub(crate) fn serves(&self, step: &PromotionStep) -> bool {
+        let shard = step.metadata.labels.as_ref().and_then(|labels| labels.get("kardinal.io/shard"));
+        match (&self.shards, shard) {
+            (Shards::All, _) | (Shards::Unsharded, None) => true,
+            (Shards::Only(own), Some(shard)) => own == shard,
+            (Shards::Unsharded, Some(_)) | (Shards::Only(_), None) => false,
+        }
+    }
 }
 
 /// Running controllers.
@@ -48,21 +142,73 @@ pub struct Controllers {
     stop: CancellationToken,
     tasks: TaskTracker,
     watches: Arc<Watches>,
+    steps: Arc<driver::Driver<promotion_step::Controller>>,
+    forge: Option<Arc<driver::Driver<forge::Controller>>>,
 }
 
 impl Controllers {
     /// Starts the controllers on this cluster. The kinds must be served already.
-    pub fn start(client: kube::Client, clock: Arc<dyn Clock>, settings: &Settings) -> Controllers {
+    pub fn start(client: kube::Client, clock: Arc<dyn Clock>, settings: &Settings, outside: Outside) -> Controllers {
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         let kinds = Arc::new(Kinds::new(client.clone()));
         let (watches, changes) = Watches::new(client.clone(), kinds.clone(), stop.clone());
-        let writer = Writer::new(client, kinds);
-        let context = Arc::new(Context { clock, watches: watches.clone(), writer });
-        if settings.graph_controller == GraphController::Embedded {
-            graph::spawn(&context, changes, settings.concurrency, &stop, &tasks);
+        let (remote, remote_changes) = mpsc::unbounded_channel();
+        let context = Arc::new(Context {
+            clock,
+            writer: Writer::new(client.clone(), kinds),
+            client,
+            watches: watches.clone(),
+            policy_namespaces: settings.policy_namespaces.clone(),
+            shards: settings.shards.clone(),
+            clusters: Clusters::new(remote, stop.clone()),
+            credentials: Credentials::default(),
+            repositories: outside.repositories,
+            forges: outside.forges,
+            kustomize: outside.kustomize,
+            http: outside.http,
+            metrics: outside.metrics,
+        });
+        let workers = settings.concurrency;
+        // A step waits for other machines, so many of them may be under way.
+        let steps = driver::spawn(promotion_step::Controller::new(context.clone()), workers * 8, &stop, &tasks);
+        let mut listeners: Vec<Arc<dyn Listener>> = vec![steps.clone()];
+        if !matches!(settings.shards, Shards::Only(_)) {
+            if settings.graph_controller == GraphController::Embedded {
+                listeners.push(driver::spawn(graph::Controller::new(context.clone()), workers, &stop, &tasks));
+            }
+            listeners.push(driver::spawn(bundle::Controller::new(context.clone()), workers, &stop, &tasks));
+            listeners.push(driver::spawn(policy_gate::Controller::new(context.clone()), workers, &stop, &tasks));
+            listeners.push(driver::spawn(pipeline::Controller::new(context.clone()), 1, &stop, &tasks));
         }
-        Controllers { stop, tasks, watches }
+        let forge = outside.forge.map(|local| {
+            driver::spawn(forge::Controller::new(context.clone(), local), workers, &stop, &tasks)
+        });
+        listeners.extend(forge.clone().map(|forge| forge as Arc<dyn Listener>));
+        // Other clusters' workloads concern steps only.
+        let elsewhere: Vec<Arc<dyn Listener>> = vec![steps.clone()];
+        for delivery in [driver::deliver(listeners, changes), driver::deliver(elsewhere, remote_changes)] {
+            let stop = stop.clone();
+            tasks.spawn(async move {
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = delivery => {}
+                }
+            });
+        }
+        Controllers { stop, tasks, watches, steps, forge }
+    }
+
+    /// A forge told that something has happened in one of these repositories, known by its URLs.
+    pub fn repository_changed(&self, urls: &[String]) {
+        self.steps.repository_changed(urls);
+    }
+
+    /// Somebody has pushed to a repository of the local forge.
+    pub fn pushed(&self, namespace: &str, repository: &str) {
+        if let Some(forge) = &self.forge {
+            forge.pushed(namespace, repository);
+        }
     }
 
     /// Ends all work and waits for it. A pass that has begun is completed: no write is cut in half.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use kardinal_controllers::GraphController;
+use kardinal_controllers::{GraphController, Shards};
 
 /// Gets a new version safely to production.
 #[derive(Debug, Parser)]
@@ -42,6 +42,12 @@ pub(crate) struct UpArguments {
     /// Address of the Kubernetes API (HTTPS); port 0 takes any free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6440")]
     pub(crate) listen: SocketAddr,
+    /// Address of the web side: `/api/v1`, `/webhooks`, `/git`, `/metrics`; port 0 takes any free port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8440")]
+    pub(crate) http: SocketAddr,
+    /// Shows the whole way of a version with a sample application; harmless when repeated
+    #[arg(long)]
+    pub(crate) demo: bool,
     /// Keeps all objects in memory: everything is gone when the program ends
     #[arg(long)]
     pub(crate) ephemeral: bool,
@@ -55,6 +61,12 @@ pub(crate) struct ControllerArguments {
     pub(crate) server: ServerArguments,
     #[command(flatten)]
     pub(crate) controllers: ControllerSettings,
+    /// Address of the web side: `/api/v1`, `/webhooks`, `/metrics`, `/healthz`, `/readyz`; absent: none
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) http: Option<SocketAddr>,
+    /// Where fetched repositories are kept
+    #[arg(long, value_name = "DIR", default_value = "/var/cache/kardinal")]
+    pub(crate) git_cache_dir: PathBuf,
     /// Does not install or update kardinal's kinds at start
     #[arg(long)]
     pub(crate) skip_install: bool,
@@ -65,6 +77,15 @@ pub(crate) struct ControllerSettings {
     /// Who runs Graphs: this program, or somebody else's controller
     #[arg(long, value_enum, default_value_t = GraphControllerChoice::Embedded)]
     pub(crate) graph_controller: GraphControllerChoice,
+    /// The namespaces of the organisation's gates, which no team can leave out
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', default_value = "platform-policies")]
+    pub(crate) policy_namespaces: Vec<String>,
+    /// Works as the agent of a shard: carries out its steps, and does nothing else
+    #[arg(long, value_name = "NAME", conflicts_with = "leave_shards")]
+    pub(crate) shard: Option<String>,
+    /// Leaves steps that have a shard to agents
+    #[arg(long)]
+    pub(crate) leave_shards: bool,
     /// How many objects of a kind are worked on at the same time
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) concurrency: u16,
@@ -79,6 +100,12 @@ impl ControllerSettings {
                 GraphControllerChoice::External => GraphController::External,
             },
             concurrency: usize::from(self.concurrency),
+            policy_namespaces: self.policy_namespaces.clone(),
+            shards: match (&self.shard, self.leave_shards) {
+                (Some(shard), _) => Shards::Only(shard.clone()),
+                (None, true) => Shards::Unsharded,
+                (None, false) => Shards::All,
+            },
         }
     }
 }

@@ -122,11 +122,12 @@ impl Watches {
         View { stores }
     }
 
-    /// Makes an object that the server has just answered visible before its watch event arrives.
+    /// Makes an object that the server has just answered visible, to everybody, before its watch event arrives.
     pub fn remember(&self, gvk: &Gvk, object: Value) {
         let watch = self.running.lock().unwrap_or_else(PoisonError::into_inner).get(gvk).cloned();
-        if let Some(watch) = watch {
-            watch.write(|store| store.put_answer(object));
+        if let Some(change) = watch.and_then(|watch| watch.write(|store| store.put_answer(object))) {
+            // Nobody listens any more when the controllers stop.
+            let _ = self.changes.send(change);
         }
     }
 

@@ -1,1 +1,16 @@
 //! Repositories as object databases: commits without a work tree, pushed by compare-and-swap.
+//!
+//! A promotion writes three or four objects and moves one branch. So nothing here ever checks a repository
+//! out: [`Git`] keeps one bare cache per remote, builds blobs, trees and a commit in it and pushes them in a
+//! single request. The remote compares the old tip itself; when somebody else was faster the change is
+//! applied again to the new tip.
+
+mod error;
+mod order;
+mod remote;
+
+pub use error::{ChangeError, Error};
+pub use order::{
+    Author, Change, Committed, Entry, EntryKind, FileChange, Future, Outcome, Order, Repositories, Tree, Write,
+};
+pub use remote::{Credentials, Local, Remote, Secret};

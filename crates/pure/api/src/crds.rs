@@ -7,7 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 use serde_json::{Map, Value};
 
-use crate::{Bundle, Graph, GraphRevision, Pipeline, PolicyGate, PromotionStep};
+use crate::{Bundle, Graph, GraphRevision, Pipeline, PolicyGate, PromotionStep, PullRequest, Repository};
 
 /// Every definition, in the order in which an installation lists them.
 ///
@@ -20,6 +20,8 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         PolicyGate::crd(),
         Graph::crd(),
         GraphRevision::crd(),
+        Repository::crd(),
+        PullRequest::crd(),
     ]
     .into_iter()
     .map(normalize)

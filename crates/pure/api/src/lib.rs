@@ -15,6 +15,7 @@
 
 mod crds;
 mod duration;
+pub mod forge;
 pub mod graph;
 mod install;
 pub mod kardinal;
@@ -23,6 +24,9 @@ mod schema;
 
 pub use crds::{crd_yaml, crds};
 pub use duration::{GoDuration, InvalidDuration};
+pub use forge::{
+    PullRequest, PullRequestSpec, PullRequestStatus, Repository, RepositorySpec, RepositoryStatus,
+};
 pub use graph::{Graph, GraphRevision, GraphRevisionSpec, GraphSpec, GraphStatus};
 pub use install::{AGGREGATE_TO_GRAPH_LABEL, SYSTEM_NAMESPACE, install_yaml};
 pub use kardinal::{

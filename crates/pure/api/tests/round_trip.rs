@@ -2,7 +2,7 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test ends where it fails")]
 
-use kardinal_api::{Bundle, Graph, Pipeline, PolicyGate, PromotionStep};
+use kardinal_api::{Bundle, Graph, Pipeline, PolicyGate, PromotionStep, PullRequest, Repository};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -110,6 +110,26 @@ fn fields_that_the_manifests_do_not_show() {
            nodes: [{id: a, state: Pending, message: m, propagating: false, \
            retained: true, waits: [{node: b, why: GateClosed, detail: d, until: '2026-04-09T10:00:00Z'}], \
            objects: [{apiVersion: v1, kind: Pod, namespace: default, name: p}]}]}}",
+    );
+}
+
+#[test]
+fn the_forge() {
+    check::<Repository>(
+        "{apiVersion: forge.kardinal.io/v1alpha1, kind: Repository, metadata: {name: a}, spec: {description: d, \
+           defaultBranch: trunk, protectedBranches: [main, env/*]}, status: {observedGeneration: 1, \
+           cloneURL: 'http://127.0.0.1:1/git/default/a.git', head: abc}}",
+    );
+    check::<PullRequest>(
+        "{apiVersion: forge.kardinal.io/v1alpha1, kind: PullRequest, metadata: {name: a}, spec: {repository: a, \
+           head: kardinal/b/prod, base: main, title: t, body: b, author: alice, labels: [kardinal], \
+           reviews: [{author: alice, verdict: changes-requested, at: '2026-04-09T10:00:00Z', body: not yet}], \
+           comments: [{author: alice, body: hi, at: '2026-04-09T10:00:00Z'}], \
+           checks: [{context: gates, state: success, description: d, url: u, commit: c}], \
+           desired: merged, mergedBy: alice, expectedHead: c}, \
+           status: {observedGeneration: 1, number: 7, state: Merged, url: u, headCommit: c, baseCommit: d, \
+           mergeable: true, mergeCommit: e, mergedAt: '2026-04-09T10:00:00Z', mergedBy: alice, \
+           closedAt: '2026-04-09T10:00:00Z', files: [{path: p, status: removed}], additions: 1, deletions: 2}}",
     );
 }
 

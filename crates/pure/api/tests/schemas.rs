@@ -88,6 +88,7 @@ fn defaults() {
     }
     let expected = [
         ("Bundle.spec.type", json!("image")),
+        ("Pipeline.spec.autoRollback", json!(true)),
         ("Pipeline.spec.environments.items.approval", json!("auto")),
         ("Pipeline.spec.environments.items.delivery.delegate", json!("none")),
         ("Pipeline.spec.environments.items.health.timeout", json!("10m")),
@@ -103,6 +104,8 @@ fn defaults() {
         ("PromotionStep.spec.git.provider", json!("github")),
         ("PromotionStep.spec.health.timeout", json!("10m")),
         ("PromotionStep.spec.update.strategy", json!("kustomize")),
+        ("PullRequest.spec.desired", json!("open")),
+        ("Repository.spec.defaultBranch", json!("main")),
     ];
     assert_eq!(found, expected.map(|(path, default)| (path.to_owned(), default)).into());
 }
@@ -125,6 +128,11 @@ fn enums() {
     check_enum("PromotionStep", "status.state", &states);
     check_enum("Bundle", "status.environments.{}.state", &states);
     check_enum("PolicyGate", "spec.when", &["pre-deploy", "post-deploy"]);
+    check_enum("PullRequest", "spec.desired", &["open", "merged", "closed"]);
+    check_enum("PullRequest", "spec.reviews.[].verdict", &["approved", "changes-requested"]);
+    check_enum("PullRequest", "spec.checks.[].state", &["pending", "success", "failure"]);
+    check_enum("PullRequest", "status.state", &["Open", "Merged", "Closed"]);
+    check_enum("PullRequest", "status.files.[].status", &["added", "modified", "removed"]);
     check_enum("Graph", "spec.nodes.[].lifecycle.apply", &["Force"]);
 }
 
@@ -145,6 +153,11 @@ fn rules() {
         rule_of("Graph", "spec.nodes.[]").as_str().is_some_and(|rule| rule.contains("has(self.template)"))
     );
     assert!(rule_of("GraphRevision", "spec.nodes.[]").is_string());
+    let fixed = rule_of("PullRequest", "spec");
+    for part in ["repository", "head", "base"] {
+        let rule = format!("self.{part} == oldSelf.{part}");
+        assert!(fixed.as_str().is_some_and(|fixed| fixed.contains(&rule)), "{fixed}");
+    }
 }
 
 #[test]
@@ -174,7 +187,7 @@ fn names_do_not_clash() {
             assert!(seen.insert(name.clone()), "{name} is taken");
         }
     }
-    for short in ["pipe", "bnd", "ps", "pg", "gr", "grev"] {
+    for short in ["pipe", "bnd", "ps", "pg", "gr", "grev", "repo", "pr"] {
         assert!(seen.contains(short), "{short}");
     }
 }

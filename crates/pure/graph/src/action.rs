@@ -29,18 +29,20 @@ pub enum Action {
         node: String,
         /// Address.
         id: ObjectId,
-        /// Our fields with reference label and annotations, without `status`.
+        /// Our fields with reference label, annotations and the UID that was observed, without `status`.
         object: Value,
         /// A complete apply body for the status subresource.
         status: Option<Value>,
     },
-    /// Give up our fields: apply of `apiVersion`, `kind`, `metadata.name` and namespace only, main resource
+    /// Give up our fields: apply of `apiVersion`, `kind`, `metadata.name`, namespace and UID only, main resource
     /// and status subresource.
     Release {
         /// Node id.
         node: String,
         /// Address.
         id: ObjectId,
+        /// UID that was observed: an apply would create what is absent.
+        uid: String,
     },
     /// Delete, with the UID as precondition.
     Delete {

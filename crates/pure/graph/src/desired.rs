@@ -106,6 +106,12 @@ impl Desired {
         labels.insert(owner.reference_label(&node.id), json!(reference.as_str()));
         metadata.insert("annotations".to_owned(), Value::Object(annotations));
         metadata.insert("labels".to_owned(), Value::Object(labels));
+        if node.kind == NodeKind::Patch
+            && let Some(uid) = observed.and_then(|object| text_at(object, &["metadata", "uid"]))
+        {
+            // An apply creates what is absent. This one fails when the object went after we saw it.
+            metadata.insert("uid".to_owned(), json!(uid));
+        }
         object.insert("metadata".to_owned(), Value::Object(metadata));
         let status = status.map(|status| {
             let mut body = identity_body(&id);

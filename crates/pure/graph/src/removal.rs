@@ -82,7 +82,7 @@ impl Removal<'_> {
         plan.actions.push(if record.is_ours() {
             Action::Delete { node, id, uid: record.uid.clone() }
         } else {
-            Action::Release { node, id }
+            Action::Release { node, id, uid: record.uid.clone() }
         });
     }
 

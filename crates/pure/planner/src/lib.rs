@@ -4,9 +4,11 @@
 //! Nothing in this crate may read a clock, call a server or wait.
 
 pub mod bundle;
+pub mod explain;
 pub mod forge;
 pub mod graph;
 pub mod health;
 pub mod intent;
+pub mod pipeline;
 pub mod policy_gate;
 pub mod promotion_step;

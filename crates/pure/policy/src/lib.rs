@@ -1,1 +1,26 @@
 //! Policy: what a gate says about a Bundle, why, and until when.
+//!
+//! A gate is a CEL expression over a small context: `bundle`, `schedule`, `environment`, `previousBundle` and `now()`.
+//! [`evaluate`] fails closed: whatever is not `true` holds the promotion, and the reason says which values led there.
+//! It also looks ahead and tells the first instant at which the answer changes by itself, so that nobody has to poll.
+
+mod attributes;
+mod evaluate;
+mod expression;
+mod facts;
+mod gate;
+mod labels;
+mod reason;
+mod tree;
+mod when;
+mod world;
+
+pub use evaluate::{Verdict, evaluate};
+pub use expression::check_expression;
+pub use facts::{EnvironmentFacts, Facts, soak, version};
+pub use gate::{
+    FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, Scope, applies_to, is_freeze,
+    is_skip_permission, is_template, scope,
+};
+pub use reason::detail;
+pub use when::{parse_when, time_zone};

@@ -90,7 +90,7 @@ async fn run(context: &Context, observation: &Observation, effect: Effect) -> Do
                 Answer::Conflict(_) => context.writer.get(&id).await,
                 answer => answer,
             };
-            remember(context, &id, &answer);
+            context.remember(&id, &answer);
             Done::Kept(answer)
         }
         Effect::DropRevision { name, uid } => {
@@ -116,8 +116,8 @@ async fn walk(context: &Context, observation: &Observation, action: &Action) -> 
             let answer = writer.apply(id, None, object, &manager, false).await;
             with_status(context, id, status.as_ref(), answer, &manager, true).await
         }
-        Action::Release { id, .. } => {
-            let nothing = identity_only(id);
+        Action::Release { id, uid, .. } => {
+            let nothing = identity_only(id, uid);
             // Not every kind has a status subresource, so only the main answer counts.
             writer.apply(id, Some("status"), &nothing, &manager, false).await;
             writer.apply(id, None, &nothing, &manager, false).await
@@ -126,7 +126,7 @@ async fn walk(context: &Context, observation: &Observation, action: &Action) -> 
     };
     match (&answer, action) {
         (_, Action::Delete { .. }) => {}
-        _ => remember(context, action.id(), &answer),
+        _ => context.remember(action.id(), &answer),
     }
     match (answer, action) {
         (Answer::Done(object), _) => Outcome::Done(object),
@@ -155,26 +155,17 @@ async fn with_status(
     }
 }
 
-fn identity_only(id: &ObjectId) -> Value {
-    let mut metadata = json!({"name": id.name});
+fn identity_only(id: &ObjectId, uid: &str) -> Value {
+    let mut metadata = json!({"name": id.name, "uid": uid});
     if let (Some(namespace), Some(fields)) = (&id.namespace, metadata.as_object_mut()) {
         fields.insert("namespace".to_owned(), namespace.clone().into());
     }
     json!({"apiVersion": id.gvk.api_version(), "kind": id.gvk.kind, "metadata": metadata})
 }
 
-/// Puts our finalizer on the Graph or takes it off, leaving everybody else's alone.
+/// Puts our finalizer on the Graph or takes it off.
 async fn set_finalizer(context: &Context, observation: &Observation, on: bool) -> Answer {
-    let meta = &observation.graph.metadata;
-    let others = meta.finalizers.iter().flatten().filter(|name| *name != FINALIZER).cloned();
-    let finalizers: Vec<String> = others.chain(on.then(|| FINALIZER.to_owned())).collect();
-    // The version makes a concurrent change of the list a conflict instead of a loss.
-    let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": meta.resource_version, "uid": meta.uid}});
-    let answer = context.writer.merge(&observation.id(), &patch, MANAGER).await;
-    if on {
-        remember(context, &observation.id(), &answer);
-    }
-    answer
+    context.set_finalizer(&observation.id(), &observation.graph.metadata, FINALIZER, on, MANAGER).await
 }
 
 async fn record_kinds(context: &Context, observation: &Observation, kinds: Vec<KindReference>) -> Answer {
@@ -200,23 +191,9 @@ pub(super) async fn write_status(
 }
 
 async fn apply_status(context: &Context, observation: &Observation, status: &GraphStatus) -> Answer {
-    let id = observation.id();
-    let mut object = identity_only(&id);
-    if let Some(fields) = object.as_object_mut() {
-        fields.insert("status".to_owned(), serde_json::to_value(status).unwrap_or_default());
-    }
-    let answer = context.writer.apply(&id, Some("status"), &object, MANAGER, true).await;
-    remember(context, &id, &answer);
-    answer
+    context.write_status(&observation.id(), &observation.graph.metadata, status, MANAGER).await
 }
 
 fn revision_id(observation: &Observation, name: String) -> ObjectId {
     ObjectId { gvk: routes::revision_gvk(), namespace: Some(observation.key.0.clone()), name }
-}
-
-/// Our own writes are visible to the next pass without waiting for their watch events.
-fn remember(context: &Context, id: &ObjectId, answer: &Answer) {
-    if let Answer::Done(object) = answer {
-        context.watches.remember(&id.gvk, object.clone());
-    }
 }

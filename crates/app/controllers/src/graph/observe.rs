@@ -10,11 +10,12 @@ use kardinal_graph::{Changed, Gvk, KindScope, ObjectId, Observed, Seen, Selector
 use kardinal_planner::graph::{Memory, Snapshot, plan::recorded_kinds};
 use serde_json::Value;
 
-use super::{Controller, GraphKey, routes};
+use super::{Controller, routes};
+use crate::driver::Key;
 
 /// What was seen of one Graph and its objects.
 pub(super) struct Observation {
-    pub(super) key: GraphKey,
+    pub(super) key: Key,
     pub(super) graph: Graph,
     pub(super) revisions: Vec<GraphRevision>,
     pub(super) now: Timestamp,
@@ -56,7 +57,7 @@ pub(super) enum Unseen {
 /// Reads the Graph, its revisions and its objects out of the watches.
 pub(super) fn observe(
     controller: &Controller,
-    key: &GraphKey,
+    key: &Key,
     memory: &Memory,
 ) -> Result<Observation, Unseen> {
     let (namespace, name) = key;

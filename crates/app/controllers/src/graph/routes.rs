@@ -6,7 +6,7 @@ use kardinal_cluster::Change;
 use kardinal_graph::{Changed, Gvk, ObjectId, Walker, referring_graphs};
 use serde_json::Value;
 
-use super::GraphKey;
+use crate::driver::Key;
 
 /// The kind `Graph`.
 pub(super) fn graph_gvk() -> Gvk {
@@ -39,12 +39,12 @@ pub(super) fn concerns_definitions(change: &Change) -> bool {
 /// What each Graph reads and manages, and what has changed for it since its last pass.
 #[derive(Default)]
 pub(super) struct Routes {
-    graphs: BTreeMap<GraphKey, Followed>,
-    by_uid: BTreeMap<String, GraphKey>,
-    by_object: BTreeMap<ObjectId, BTreeSet<GraphKey>>,
+    graphs: BTreeMap<Key, Followed>,
+    by_uid: BTreeMap<String, Key>,
+    by_object: BTreeMap<ObjectId, BTreeSet<Key>>,
     /// Graphs that select objects of a kind.
-    by_selection: BTreeMap<Gvk, BTreeSet<GraphKey>>,
-    by_kind: BTreeMap<Gvk, BTreeSet<GraphKey>>,
+    by_selection: BTreeMap<Gvk, BTreeSet<Key>>,
+    by_kind: BTreeMap<Gvk, BTreeSet<Key>>,
 }
 
 #[derive(Default)]
@@ -66,11 +66,11 @@ enum Pending {
 
 impl Routes {
     /// Notes the change and returns the Graphs that have to look at it.
-    pub(super) fn route(&mut self, change: &Change) -> BTreeSet<GraphKey> {
+    pub(super) fn route(&mut self, change: &Change) -> BTreeSet<Key> {
         match change {
             Change::Kind(gvk) => {
                 // Before the first list of Graphs or revisions no pass is made, so all of them wait for it.
-                let keys: BTreeSet<GraphKey> = match *gvk == graph_gvk() || *gvk == revision_gvk() {
+                let keys: BTreeSet<Key> = match *gvk == graph_gvk() || *gvk == revision_gvk() {
                     true => self.graphs.keys().cloned().collect(),
                     false => self.by_kind.get(gvk).cloned().unwrap_or_default(),
                 };
@@ -100,13 +100,13 @@ impl Routes {
         }
     }
 
-    fn managing(&self, objects: &[Option<&Value>]) -> BTreeSet<GraphKey> {
+    fn managing(&self, objects: &[Option<&Value>]) -> BTreeSet<Key> {
         let uids = objects.iter().flatten().flat_map(|object| referring_graphs(object));
         uids.filter_map(|uid| self.by_uid.get(uid)).cloned().collect()
     }
 
     /// What has changed for the Graph since the last call.
-    pub(super) fn take_changes(&mut self, key: &GraphKey) -> Changed {
+    pub(super) fn take_changes(&mut self, key: &Key) -> Changed {
         let followed = self.graphs.entry(key.clone()).or_default();
         match std::mem::replace(&mut followed.changed, Pending::Objects(BTreeSet::new())) {
             Pending::All => Changed::All,
@@ -116,12 +116,12 @@ impl Routes {
     }
 
     /// The changes that were taken could not be looked at: the next pass looks at everything.
-    pub(super) fn put_back(&mut self, key: &GraphKey) {
+    pub(super) fn put_back(&mut self, key: &Key) {
         self.graphs.entry(key.clone()).or_default().changed = Pending::All;
     }
 
     /// Before a pass: changes of these kinds concern the Graph from now on.
-    pub(super) fn expect(&mut self, key: &GraphKey, uid: &str, kinds: &BTreeSet<Gvk>) {
+    pub(super) fn expect(&mut self, key: &Key, uid: &str, kinds: &BTreeSet<Gvk>) {
         let followed = self.graphs.entry(key.clone()).or_default();
         if followed.uid != uid {
             self.by_uid.remove(&followed.uid);
@@ -136,7 +136,7 @@ impl Routes {
 
     /// After a pass: takes over what the Graph reads and manages. What is new may have changed before we
     /// listened, so it counts as changed; returns whether there is such a thing.
-    pub(super) fn follow(&mut self, key: &GraphKey, walker: &Walker) -> bool {
+    pub(super) fn follow(&mut self, key: &Key, walker: &Walker) -> bool {
         let objects: BTreeSet<ObjectId> = walker.interests().objects().cloned().collect();
         let selections: BTreeSet<Gvk> =
             walker.interests().selections().map(|selection| selection.gvk.clone()).collect();
@@ -167,11 +167,11 @@ impl Routes {
     }
 
     /// Drops a Graph that is gone.
-    pub(super) fn forget(&mut self, key: &GraphKey) {
+    pub(super) fn forget(&mut self, key: &Key) {
         self.unlink(key);
     }
 
-    fn unlink(&mut self, key: &GraphKey) {
+    fn unlink(&mut self, key: &Key) {
         let Some(followed) = self.graphs.remove(key) else { return };
         self.by_uid.remove(&followed.uid);
         for id in &followed.objects {
@@ -194,7 +194,7 @@ impl Followed {
     }
 }
 
-fn remove<K: Ord>(index: &mut BTreeMap<K, BTreeSet<GraphKey>>, at: &K, key: &GraphKey) {
+fn remove<K: Ord>(index: &mut BTreeMap<K, BTreeSet<Key>>, at: &K, key: &Key) {
     if let Some(keys) = index.get_mut(at) {
         keys.remove(key);
         if keys.is_empty() {

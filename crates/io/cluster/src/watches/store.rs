@@ -104,11 +104,9 @@ impl Store {
     }
 
     /// An object as the server answered one of our writes.
-    pub(crate) fn put_answer(&mut self, object: Value) {
+    pub(crate) fn put_answer(&mut self, object: Value) -> Option<Change> {
         // A deletion that the watch has told already is newer than this answer.
-        if self.synced && version_of(&object) > self.seen {
-            self.put(object);
-        }
+        (self.synced && version_of(&object) > self.seen).then(|| self.put(object)).flatten()
     }
 
     pub(crate) fn remove_event(&mut self, object: &Value) -> Option<Change> {

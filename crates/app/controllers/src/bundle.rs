@@ -1,0 +1,193 @@
+//! The Bundle controller.
+
+use std::sync::Arc;
+
+use kardinal_api::graph::Graph;
+use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
+use kardinal_cluster::{Answer, Change, View};
+use kardinal_graph::ObjectId;
+use kardinal_planner::bundle::{self as planner, Effect, MANAGER, Snapshot};
+use serde_json::Value;
+
+use crate::Context;
+use crate::driver::{self, Key, Next};
+use crate::objects::{self, about, get, gvk, key_of, keys, label, list, text};
+
+const PIPELINE: &str = "kardinal.io/pipeline";
+
+/// Sends Bundles on their way and keeps the record of where they have been.
+pub(crate) struct Controller {
+    context: Arc<Context>,
+}
+
+impl Controller {
+    /// Watches what every Bundle needs.
+    pub(crate) fn new(context: Arc<Context>) -> Controller {
+        for kind in kinds() {
+            context.watches.ensure(&kind);
+        }
+        Controller { context }
+    }
+
+    fn view(&self) -> View {
+        self.context.watches.view(&kinds())
+    }
+
+    fn bundles_of(&self, namespace: &str, pipeline: &str) -> Vec<Key> {
+        keys::<Bundle>(&self.view(), Some(namespace), |bundle| label(bundle, PIPELINE) == pipeline)
+    }
+}
+
+fn kinds() -> [kardinal_graph::Gvk; 5] {
+    [gvk::<Bundle>(), gvk::<Pipeline>(), gvk::<PolicyGate>(), gvk::<PromotionStep>(), gvk::<Graph>()]
+}
+
+impl driver::Controller for Controller {
+    const KIND: &'static str = "Bundle";
+
+    fn context(&self) -> &Context {
+        &self.context
+    }
+
+    fn route(&self, change: &Change) -> Vec<Key> {
+        if let Change::Kind(_) = change {
+            return keys::<Bundle>(&self.view(), None, |_| true);
+        }
+        if let Some(bundle) = about(change, &gvk::<Bundle>()) {
+            // A newer Bundle may take the place of older ones.
+            let (namespace, name) = key_of(bundle);
+            let mut all = self.bundles_of(&namespace, label(bundle, PIPELINE));
+            all.push((namespace, name));
+            return all;
+        }
+        if let Some(step) = about(change, &gvk::<PromotionStep>()) {
+            return vec![(key_of(step).0, text(step, "/spec/bundleRef").to_owned())];
+        }
+        if let Some(pipeline) = about(change, &gvk::<Pipeline>()) {
+            let (namespace, name) = key_of(pipeline);
+            return self.bundles_of(&namespace, &name);
+        }
+        if let Some(graph) = about(change, &gvk::<Graph>()) {
+            let namespace = key_of(graph).0;
+            return planner::carried_by(graph).into_iter().map(|name| (namespace.clone(), name)).collect();
+        }
+        match about(change, &gvk::<PolicyGate>()) {
+            // Instances belong to one Bundle; templates matter only when a Graph is made.
+            Some(gate) if !label(gate, "kardinal.io/bundle").is_empty() => {
+                vec![(key_of(gate).0, label(gate, "kardinal.io/bundle").to_owned())]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    async fn pass(&self, key: &Key) -> Next {
+        let view = self.view();
+        if !view.settled() {
+            return Next::At(None);
+        }
+        let Some(observation) = Observation::of(&view, key, &self.context.policy_namespaces) else { return Next::Never };
+        let now = self.context.clock.now();
+        let plan = planner::plan(&observation.snapshot(&self.context.policy_namespaces, now));
+        let mut next = plan.wake;
+        for effect in &plan.effects {
+            if let Err(message) = act(&self.context, &key.0, effect).await {
+                tracing::warn!(bundle = %key.1, error = %message, "a write failed; it is tried again");
+                next = Some(now + crate::RETRY);
+            }
+        }
+        let Some(status) = &plan.status else { return Next::At(next) };
+        let metadata = &observation.bundle.metadata;
+        let id = objects::id::<Bundle>(key);
+        match self.context.write_status(&id, metadata, status, MANAGER).await {
+            Answer::Done(_) => {
+                let uid = metadata.uid.as_deref().unwrap_or_default();
+                self.context.metrics.bundle(&observation.bundle, status, now);
+                self.context.tell(MANAGER, &id, uid, &plan.notes, now).await;
+                Next::Now
+            }
+            Answer::Gone(_) => Next::Never,
+            Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
+                tracing::warn!(bundle = %key.1, error = %message, "status not written; it is tried again");
+                Next::At(Some(now + crate::RETRY))
+            }
+        }
+    }
+
+    fn forget(&self, _: &Key) {}
+}
+
+/// What was seen of one Bundle and everything around it.
+struct Observation {
+    bundle: Bundle,
+    pipeline: Option<Pipeline>,
+    siblings: Vec<Bundle>,
+    gates: Vec<PolicyGate>,
+    graphs: Vec<Graph>,
+    steps: Vec<PromotionStep>,
+}
+
+impl Observation {
+    fn of(view: &View, key: &Key, policy_namespaces: &[String]) -> Option<Observation> {
+        let (namespace, name) = key;
+        let bundle: Bundle = get(view, namespace, name)?;
+        let labels = bundle.metadata.labels.as_ref();
+        let pipeline_name = labels.and_then(|labels| labels.get(PIPELINE)).cloned().unwrap_or_default();
+        let pipeline: Option<Pipeline> = get(view, namespace, &pipeline_name);
+        let is_sibling = |other: &Value| label(other, PIPELINE) == pipeline_name && key_of(other) != *key;
+        let siblings = list(view, Some(namespace), is_sibling);
+        let extra = pipeline.iter().flat_map(|pipeline| &pipeline.spec.policy_namespaces);
+        let mut namespaces: Vec<&String> = policy_namespaces.iter().chain(extra).chain([namespace]).collect();
+        namespaces.sort();
+        namespaces.dedup();
+        let gates = namespaces.iter().flat_map(|place| list(view, Some(place), |_| true)).collect();
+        let graphs = list(view, Some(namespace), |_| true);
+        let steps = list(view, Some(namespace), |step| text(step, "/spec/bundleRef") == name);
+        Some(Observation { bundle, pipeline, siblings, gates, graphs, steps })
+    }
+
+    fn snapshot<'a>(&'a self, policy_namespaces: &'a [String], now: jiff::Timestamp) -> Snapshot<'a> {
+        Snapshot {
+            bundle: &self.bundle,
+            pipeline: self.pipeline.as_ref(),
+            siblings: &self.siblings,
+            gates: &self.gates,
+            graphs: &self.graphs,
+            steps: &self.steps,
+            policy_namespaces,
+            now,
+        }
+    }
+}
+
+/// Carries one effect out; what is done already is no failure.
+async fn act(context: &Context, namespace: &str, effect: &Effect) -> Result<(), String> {
+    let place = |kind: &kardinal_graph::Gvk, name: &str| ObjectId {
+        gvk: kind.clone(),
+        namespace: Some(namespace.to_owned()),
+        name: name.to_owned(),
+    };
+    let answer = match effect {
+        Effect::CreateGraph(graph) => create(context, &place(&gvk::<Graph>(), name(&graph.metadata)), graph).await,
+        Effect::CreateBundle(bundle) => {
+            create(context, &place(&gvk::<Bundle>(), name(&bundle.metadata)), bundle).await
+        }
+        Effect::DeleteGraph { name, uid } => context.writer.delete(&place(&gvk::<Graph>(), name), uid).await,
+        Effect::DeleteBundle { name, uid } => context.writer.delete(&place(&gvk::<Bundle>(), name), uid).await,
+    };
+    match answer {
+        // A name that is taken is seen in the next pass, which knows what it means.
+        Answer::Done(_) | Answer::Gone(_) | Answer::Conflict(_) => Ok(()),
+        Answer::Refused(message) | Answer::Fault(message) => Err(message),
+    }
+}
+
+fn name(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> &str {
+    metadata.name.as_deref().unwrap_or_default()
+}
+
+async fn create<T: serde::Serialize>(context: &Context, id: &ObjectId, object: &T) -> Answer {
+    let body = serde_json::to_value(object).unwrap_or_default();
+    let answer = context.writer.create(id, &body, MANAGER).await;
+    context.remember(id, &answer);
+    answer
+}

@@ -1,0 +1,127 @@
+//! What all controllers have in common: a queue of names, workers that make passes, and a bug that ends only one of them.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use jiff::{SignedDuration, Timestamp};
+use kardinal_cluster::{Change, Queue};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Context;
+
+/// Namespace and name of an object.
+pub(crate) type Key = (String, String);
+
+/// When an object is looked at again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Something was written, so more may follow at once.
+    Now,
+    /// At this time, or when something changes.
+    At(Option<Timestamp>),
+    /// The object is gone.
+    Never,
+}
+
+/// How long an object rests after a bug ended its pass.
+const AFTER_A_BUG: SignedDuration = SignedDuration::from_mins(1);
+
+/// One kind's controller.
+pub(crate) trait Controller: Send + Sync + 'static {
+    /// The kind, for the log.
+    const KIND: &'static str;
+
+    /// What every controller is given.
+    fn context(&self) -> &Context;
+
+    /// The objects that have to look at a change.
+    fn route(&self, change: &Change) -> Vec<Key>;
+
+    /// One pass over one object: observe → check → plan → act → report.
+    fn pass(&self, key: &Key) -> impl Future<Output = Next> + Send;
+
+    /// Drops what was remembered of an object: it is gone, or a bug may have spoiled it.
+    fn forget(&self, key: &Key);
+}
+
+/// A controller at work.
+pub(crate) struct Driver<C> {
+    controller: C,
+    queue: Queue<Key>,
+}
+
+/// Somebody who is told of every change.
+pub(crate) trait Listener: Send + Sync {
+    /// Looks at the change as far as it is concerned.
+    fn hear(&self, change: &Change);
+    /// Looks at one object, because the world outside has changed.
+    fn look_at(&self, key: Key);
+}
+
+impl<C: Controller> Listener for Driver<C> {
+    fn hear(&self, change: &Change) {
+        for key in self.controller.route(change) {
+            self.queue.add(key);
+        }
+    }
+
+    fn look_at(&self, key: Key) {
+        self.queue.add(key);
+    }
+}
+
+/// Starts a controller's workers.
+pub(crate) fn spawn<C: Controller>(
+    controller: C,
+    concurrency: usize,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) -> Arc<Driver<C>> {
+    let queue = Queue::new(controller.context().clock.clone());
+    let driver = Arc::new(Driver { controller, queue });
+    for _ in 0..concurrency.max(1) {
+        tasks.spawn(work(driver.clone(), stop.clone()));
+    }
+    driver
+}
+
+/// Brings every change to all controllers.
+pub(crate) async fn deliver(listeners: Vec<Arc<dyn Listener>>, mut changes: UnboundedReceiver<Change>) {
+    while let Some(change) = changes.recv().await {
+        for listener in &listeners {
+            listener.hear(&change);
+        }
+    }
+}
+
+async fn work<C: Controller>(driver: Arc<Driver<C>>, stop: CancellationToken) {
+    loop {
+        let key = tokio::select! {
+            () = stop.cancelled() => return,
+            key = driver.queue.next() => key,
+        };
+        match survive(&driver.controller, &key).await {
+            Next::Now => driver.queue.add(key.clone()),
+            Next::At(wake) => driver.queue.wake_at(key.clone(), wake),
+            Next::Never => {
+                driver.queue.forget(&key);
+                driver.controller.forget(&key);
+            }
+        }
+        // Last, so that nobody works on a key whose memory is being dropped.
+        driver.queue.done(&key);
+    }
+}
+
+/// One pass, of which a bug ends only this one: it is told, and the object is looked at afresh after a while.
+async fn survive<C: Controller>(controller: &C, key: &Key) -> Next {
+    let pass = AssertUnwindSafe(controller.pass(key)).catch_unwind().await;
+    pass.unwrap_or_else(|_| {
+        tracing::error!(kind = C::KIND, namespace = %key.0, name = %key.1, "a bug ended the pass; please report what stands above");
+        controller.forget(key);
+        Next::At(Some(controller.context().clock.now() + AFTER_A_BUG))
+    })
+}

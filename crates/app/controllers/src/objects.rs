@@ -1,0 +1,148 @@
+//! Objects of our kinds, read out of the watches and written back.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kardinal_cluster::events::{self, EventType};
+use kardinal_cluster::{Answer, Change, View};
+use kardinal_graph::{Gvk, ObjectId};
+use kardinal_planner::graph::Note;
+use kube::Resource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::Context;
+use crate::driver::Key;
+
+/// The kind of one of our types.
+pub(crate) fn gvk<K: Resource<DynamicType = ()>>() -> Gvk {
+    Gvk { group: K::group(&()).into(), version: K::version(&()).into(), kind: K::kind(&()).into() }
+}
+
+/// Where an object of one of our types is.
+pub(crate) fn id<K: Resource<DynamicType = ()>>(key: &Key) -> ObjectId {
+    ObjectId { gvk: gvk::<K>(), namespace: Some(key.0.clone()), name: key.1.clone() }
+}
+
+/// One object, when it was seen and can be read.
+pub(crate) fn get<K>(view: &View, namespace: &str, name: &str) -> Option<K>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    view.kind(&gvk::<K>())?.get(Some(namespace), name).and_then(|object| read(object))
+}
+
+/// The objects of a namespace (or of all) that `keep` wants, by namespace and name.
+pub(crate) fn list<K>(view: &View, namespace: Option<&str>, keep: impl Fn(&Value) -> bool) -> Vec<K>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    let Some(store) = view.kind(&gvk::<K>()) else { return Vec::new() };
+    store.list(namespace).filter(|object| keep(object)).filter_map(|object| read(object)).collect()
+}
+
+/// The names of the objects of a namespace that `keep` wants.
+pub(crate) fn keys<K>(view: &View, namespace: Option<&str>, keep: impl Fn(&Value) -> bool) -> Vec<Key>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let Some(store) = view.kind(&gvk::<K>()) else { return Vec::new() };
+    store.list(namespace).filter(|object| keep(object)).map(|object| key_of(object)).collect()
+}
+
+/// Namespace and name of an object.
+pub(crate) fn key_of(object: &Value) -> Key {
+    (text(object, "/metadata/namespace").to_owned(), text(object, "/metadata/name").to_owned())
+}
+
+/// The text at a place, or nothing.
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A label's value.
+pub(crate) fn label<'a>(object: &'a Value, name: &str) -> &'a str {
+    object.pointer("/metadata/labels").and_then(|labels| labels.get(name)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The object of this kind that a change is about, in its newest form that is known.
+pub(crate) fn about<'a>(change: &'a Change, wanted: &Gvk) -> Option<&'a Value> {
+    match change {
+        Change::Object { id, old, new } if id.gvk == *wanted => new.as_deref().or(old.as_deref()),
+        _ => None,
+    }
+}
+
+fn read<K: DeserializeOwned + Resource<DynamicType = ()>>(object: &Value) -> Option<K> {
+    match K::deserialize(object) {
+        Ok(object) => Some(object),
+        Err(error) => {
+            // The server validates our kinds, so this is one of a version we do not know.
+            let (namespace, name) = key_of(object);
+            tracing::error!(kind = %K::kind(&()), namespace, name, error = %error, "an object cannot be read");
+            None
+        }
+    }
+}
+
+impl Context {
+    /// Writes the whole status of exactly this object.
+    pub(crate) async fn write_status<S: Serialize>(
+        &self,
+        id: &ObjectId,
+        metadata: &ObjectMeta,
+        status: &S,
+        manager: &str,
+    ) -> Answer {
+        let object = json!({
+            "apiVersion": id.gvk.api_version(),
+            "kind": id.gvk.kind,
+            "metadata": {"name": id.name, "namespace": id.namespace, "uid": metadata.uid},
+            "status": serde_json::to_value(status).unwrap_or_default(),
+        });
+        let answer = self.writer.apply(id, Some("status"), &object, manager, true).await;
+        self.remember(id, &answer);
+        answer
+    }
+
+    /// Puts a finalizer on an object or takes it off, leaving everybody else's alone.
+    pub(crate) async fn set_finalizer(
+        &self,
+        id: &ObjectId,
+        metadata: &ObjectMeta,
+        finalizer: &str,
+        on: bool,
+        manager: &str,
+    ) -> Answer {
+        let others = metadata.finalizers.iter().flatten().filter(|name| *name != finalizer).cloned();
+        let finalizers: Vec<String> = others.chain(on.then(|| finalizer.to_owned())).collect();
+        // The version makes a concurrent change of the list a conflict instead of a loss.
+        let patch = json!({"metadata": {
+            "finalizers": finalizers,
+            "resourceVersion": metadata.resource_version,
+            "uid": metadata.uid,
+        }});
+        let answer = self.writer.merge(id, &patch, manager).await;
+        if on {
+            self.remember(id, &answer);
+        }
+        answer
+    }
+
+    /// Our own writes are visible to the next pass without waiting for their watch events.
+    pub(crate) fn remember(&self, id: &ObjectId, answer: &Answer) {
+        if let Answer::Done(object) = answer {
+            self.watches.remember(&id.gvk, object.clone());
+        }
+    }
+
+    /// Records transitions as Events.
+    pub(crate) async fn tell(&self, manager: &str, id: &ObjectId, uid: &str, notes: &[Note], now: Timestamp) {
+        for note in notes {
+            let event_type = if note.warning { EventType::Warning } else { EventType::Normal };
+            let note =
+                events::Note { event_type, reason: note.reason.clone(), message: note.message.clone() };
+            events::record(&self.writer, manager, id, uid, &note, now).await;
+        }
+    }
+}

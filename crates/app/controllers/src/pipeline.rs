@@ -1,0 +1,78 @@
+//! The Pipeline controller: tells how a Pipeline stands.
+
+use std::sync::Arc;
+
+use kardinal_api::kardinal::{Pipeline, PromotionStep};
+use kardinal_cluster::{Answer, Change, View};
+use kardinal_graph::Gvk;
+use kardinal_planner::pipeline as planner;
+
+use crate::Context;
+use crate::driver::{self, Key, Next};
+use crate::objects::{self, about, get, gvk, key_of, keys, list, text};
+
+const MANAGER: &str = "kardinal-pipeline-controller";
+
+/// Tells how Pipelines stand.
+pub(crate) struct Controller {
+    context: Arc<Context>,
+}
+
+impl Controller {
+    /// Watches what every Pipeline needs.
+    pub(crate) fn new(context: Arc<Context>) -> Controller {
+        for kind in kinds() {
+            context.watches.ensure(&kind);
+        }
+        Controller { context }
+    }
+
+    fn view(&self) -> View {
+        self.context.watches.view(&kinds())
+    }
+}
+
+fn kinds() -> [Gvk; 2] {
+    [gvk::<Pipeline>(), gvk::<PromotionStep>()]
+}
+
+impl driver::Controller for Controller {
+    const KIND: &'static str = "Pipeline";
+
+    fn context(&self) -> &Context {
+        &self.context
+    }
+
+    fn route(&self, change: &Change) -> Vec<Key> {
+        if let Change::Kind(_) = change {
+            return keys::<Pipeline>(&self.view(), None, |_| true);
+        }
+        if let Some(step) = about(change, &gvk::<PromotionStep>()) {
+            return vec![(key_of(step).0, text(step, "/spec/pipeline").to_owned())];
+        }
+        about(change, &gvk::<Pipeline>()).map(key_of).into_iter().collect()
+    }
+
+    async fn pass(&self, key: &Key) -> Next {
+        let view = self.view();
+        if !view.settled() {
+            return Next::At(None);
+        }
+        let Some(pipeline) = get::<Pipeline>(&view, &key.0, &key.1) else { return Next::Never };
+        let steps: Vec<PromotionStep> =
+            list(&view, Some(&key.0), |step| text(step, "/spec/pipeline") == key.1);
+        let now = self.context.clock.now();
+        let Some(status) = planner::plan(&pipeline, &steps, now) else { return Next::At(None) };
+        let id = objects::id::<Pipeline>(key);
+        match self.context.write_status(&id, &pipeline.metadata, &status, MANAGER).await {
+            Answer::Done(_) => Next::At(None),
+            Answer::Gone(_) => Next::Never,
+            Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
+                tracing::warn!(pipeline = %key.1, error = %message, "status not written; it is tried again");
+                Next::At(Some(now + crate::RETRY))
+            }
+        }
+    }
+
+    fn forget(&self, _: &Key) {}
+}

@@ -1,0 +1,155 @@
+//! The PolicyGate controller.
+
+use std::sync::Arc;
+
+use kardinal_api::graph::Graph;
+use kardinal_api::kardinal::{Bundle, PolicyGate};
+use kardinal_cluster::{Answer, Change, View};
+use kardinal_graph::{Gvk, referring_graphs};
+use kardinal_planner::policy_gate::{self as planner, MANAGER, Place, Snapshot};
+use serde_json::Value;
+
+use crate::Context;
+use crate::driver::{self, Key, Next};
+use crate::objects::{self, about, get, gvk, key_of, keys, label, list};
+
+/// Asks the gates, at the right time.
+pub(crate) struct Controller {
+    context: Arc<Context>,
+}
+
+impl Controller {
+    /// Watches what every gate needs.
+    pub(crate) fn new(context: Arc<Context>) -> Controller {
+        for kind in kinds() {
+            context.watches.ensure(&kind);
+        }
+        Controller { context }
+    }
+
+    fn view(&self) -> View {
+        self.context.watches.view(&kinds())
+    }
+
+    /// The instances made from a template.
+    fn instances(&self, (namespace, name): &Key) -> Vec<Key> {
+        keys::<PolicyGate>(&self.view(), None, |gate| {
+            label(gate, "kardinal.io/gate-template") == name
+                && label(gate, "kardinal.io/gate-template-namespace") == namespace
+        })
+    }
+}
+
+fn kinds() -> [Gvk; 3] {
+    [gvk::<PolicyGate>(), gvk::<Bundle>(), gvk::<Graph>()]
+}
+
+impl driver::Controller for Controller {
+    const KIND: &'static str = "PolicyGate";
+
+    fn context(&self) -> &Context {
+        &self.context
+    }
+
+    fn route(&self, change: &Change) -> Vec<Key> {
+        if let Change::Kind(_) = change {
+            return keys::<PolicyGate>(&self.view(), None, |_| true);
+        }
+        if let Some(gate) = about(change, &gvk::<PolicyGate>()) {
+            let key = key_of(gate);
+            let mut all = self.instances(&key);
+            all.push(key);
+            return all;
+        }
+        let Some(bundle) = about(change, &gvk::<Bundle>()) else { return Vec::new() };
+        let (namespace, name) = key_of(bundle);
+        // Gates of hand-written Graphs carry no label that names their Bundle.
+        keys::<PolicyGate>(&self.view(), Some(&namespace), |gate| {
+            let of = label(gate, "kardinal.io/bundle");
+            of == name || (of.is_empty() && referring_graphs(gate).next().is_some())
+        })
+    }
+
+    async fn pass(&self, key: &Key) -> Next {
+        let view = self.view();
+        if !view.settled() {
+            return Next::At(None);
+        }
+        let Some(observation) = Observation::of(&view, key) else { return Next::Never };
+        let now = self.context.clock.now();
+        let plan = planner::plan(&observation.snapshot(now));
+        let Some(status) = &plan.status else { return Next::At(plan.wake) };
+        let id = objects::id::<PolicyGate>(key);
+        let metadata = &observation.gate.metadata;
+        match self.context.write_status(&id, metadata, status, MANAGER).await {
+            Answer::Done(_) => {
+                self.context.metrics.gate(&observation.gate, status);
+                let uid = metadata.uid.as_deref().unwrap_or_default();
+                self.context.tell(MANAGER, &id, uid, &plan.notes, now).await;
+                Next::At(plan.wake)
+            }
+            Answer::Gone(_) => Next::Never,
+            Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
+                tracing::warn!(gate = %key.1, error = %message, "status not written; it is tried again");
+                Next::At(Some(now + crate::RETRY))
+            }
+        }
+    }
+
+    fn forget(&self, _: &Key) {}
+}
+
+/// What was seen of one gate.
+struct Observation {
+    gate: PolicyGate,
+    template: Option<PolicyGate>,
+    place: Option<Place>,
+    bundle: Option<Bundle>,
+    previous: Option<Bundle>,
+}
+
+impl Observation {
+    fn of(view: &View, key: &Key) -> Option<Observation> {
+        let gate: PolicyGate = get(view, &key.0, &key.1)?;
+        let own = view.kind(&gvk::<PolicyGate>())?.get(Some(&key.0), &key.1)?;
+        let template = get(
+            view,
+            label(own, "kardinal.io/gate-template-namespace"),
+            label(own, "kardinal.io/gate-template"),
+        );
+        let place = planner::place_by_labels(&gate).or_else(|| in_graph(view, key, own, &gate));
+        let bundle: Option<Bundle> = place.as_ref().and_then(|place| get(view, &key.0, &place.bundle));
+        let previous = match (&place, &bundle) {
+            (Some(place), Some(bundle)) => previous(view, &key.0, bundle, &place.environment),
+            _ => None,
+        };
+        Some(Observation { gate, template, place, bundle, previous })
+    }
+
+    fn snapshot(&self, now: jiff::Timestamp) -> Snapshot<'_> {
+        Snapshot {
+            gate: &self.gate,
+            template: self.template.as_ref(),
+            place: self.place.clone(),
+            bundle: self.bundle.as_ref(),
+            previous: self.previous.as_ref(),
+            now,
+        }
+    }
+}
+
+/// Where a gate of a hand-written Graph stands.
+fn in_graph(view: &View, key: &Key, own: &Value, gate: &PolicyGate) -> Option<Place> {
+    let uids: Vec<&str> = referring_graphs(own).collect();
+    let is_ours = |graph: &Value| uids.contains(&objects::text(graph, "/metadata/uid"));
+    let graphs: Vec<Graph> = list(view, Some(&key.0), is_ours);
+    graphs.iter().find_map(|graph| planner::place_in_graph(graph, gate))
+}
+
+/// The Bundle of the same Pipeline that was verified last in an environment, other than this one.
+pub(crate) fn previous(view: &View, namespace: &str, bundle: &Bundle, environment: &str) -> Option<Bundle> {
+    let pipeline = bundle.metadata.labels.as_ref()?.get("kardinal.io/pipeline")?;
+    let siblings: Vec<Bundle> =
+        list(view, Some(namespace), |other| label(other, "kardinal.io/pipeline") == pipeline);
+    kardinal_planner::bundle::last_verified(&siblings, environment, bundle.metadata.name.as_deref()).cloned()
+}

@@ -1,0 +1,147 @@
+//! The PromotionStep controller.
+
+mod act;
+mod edit;
+mod observe;
+mod routes;
+mod task;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kardinal_api::kardinal::PromotionStep;
+use kardinal_cluster::{Answer, Change};
+use kardinal_graph::ObjectId;
+use kardinal_planner::graph::Note;
+use kardinal_planner::promotion_step::{self as planner, Effect, MANAGER, Outcome, PullRequest};
+
+use crate::Context;
+use crate::driver::{self, Key, Next};
+use crate::objects;
+use observe::Observation;
+use routes::Following;
+
+/// Brings Bundles into environments.
+pub(crate) struct Controller {
+    context: Arc<Context>,
+    memories: Mutex<BTreeMap<Key, Memory>>,
+    following: Mutex<Following>,
+}
+
+/// What one process remembers of a step between passes. It only saves work: a pass with an empty memory comes to
+/// the same decisions, after reading the pull request again.
+#[derive(Clone, Default)]
+struct Memory {
+    pull_request: Option<PullRequest>,
+    /// Whether a revision contains the promoted commit.
+    contains: BTreeMap<String, bool>,
+    /// How often in a row the world has failed.
+    faults: u32,
+}
+
+impl Controller {
+    /// Watches what every step needs.
+    pub(crate) fn new(context: Arc<Context>) -> Controller {
+        for kind in observe::kinds() {
+            context.watches.ensure(&kind);
+        }
+        Controller { context, memories: Mutex::default(), following: Mutex::default() }
+    }
+
+    fn remember<T>(&self, key: &Key, change: impl FnOnce(&mut Memory) -> T) -> T {
+        let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        change(memories.entry(key.clone()).or_default())
+    }
+}
+
+impl driver::Controller for Controller {
+    const KIND: &'static str = "PromotionStep";
+
+    fn context(&self) -> &Context {
+        &self.context
+    }
+
+    fn route(&self, change: &Change) -> Vec<Key> {
+        routes::route(self, change)
+    }
+
+    async fn pass(&self, key: &Key) -> Next {
+        let observation = match observe::observe(self, key).await {
+            Ok(observation) => observation,
+            Err(next) => return next,
+        };
+        let snapshot = observation.snapshot();
+        let plan = planner::plan(&snapshot);
+        let Some(effect) = &plan.effect else {
+            return match &plan.status {
+                Some(status) => self.write(&observation, status, &plan.notes, None).await,
+                None => Next::At(plan.wake),
+            };
+        };
+        let outcome = act::act(self, &observation, effect).await;
+        self.learn(key, effect, &outcome);
+        let faults = self.remember(key, |memory| memory.faults);
+        let report = planner::report(&snapshot, effect, &outcome, faults);
+        self.context.metrics.promotion(&observation.step, effect, &outcome);
+        let retry = report.retry.map(|delay| observation.now + delay);
+        match &report.status {
+            Some(status) => self.write(&observation, status, &report.notes, retry).await,
+            None if retry.is_some() => Next::At(retry),
+            None if *effect == Effect::RemoveFinalizer => Next::Never,
+            None => Next::Now,
+        }
+    }
+
+    fn forget(&self, key: &Key) {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.following().forget(key);
+    }
+}
+
+impl Controller {
+    /// Keeps what an effect has brought to light.
+    fn learn(&self, key: &Key, effect: &Effect, outcome: &Outcome) {
+        self.remember(key, |memory| {
+            memory.faults = match outcome {
+                Outcome::Fault { .. } | Outcome::Blocked { .. } => memory.faults.saturating_add(1),
+                _ => 0,
+            };
+            match (effect, outcome) {
+                (_, Outcome::PullRequest(found)) => memory.pull_request = Some(found.clone()),
+                (Effect::ClosePullRequest { .. } | Effect::MergePullRequest { .. }, _) => memory.pull_request = None,
+                _ => {}
+            }
+        });
+    }
+
+    async fn write(
+        &self,
+        observation: &Observation,
+        status: &kardinal_api::kardinal::PromotionStepStatus,
+        notes: &[Note],
+        retry: Option<jiff::Timestamp>,
+    ) -> Next {
+        let id = self.id(observation);
+        let metadata = &observation.step.metadata;
+        match self.context.write_status(&id, metadata, status, MANAGER).await {
+            Answer::Done(_) => {
+                self.context.metrics.step(&observation.step, status, observation.now);
+                let uid = metadata.uid.as_deref().unwrap_or_default();
+                self.context.tell(MANAGER, &id, uid, notes, observation.now).await;
+                match retry {
+                    Some(_) => Next::At(retry),
+                    None => Next::Now,
+                }
+            }
+            Answer::Gone(_) => Next::Never,
+            Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
+                tracing::warn!(step = %id.name, error = %message, "status not written; it is tried again");
+                Next::At(Some(observation.now + crate::RETRY))
+            }
+        }
+    }
+
+    fn id(&self, observation: &Observation) -> ObjectId {
+        objects::id::<PromotionStep>(&observation.key)
+    }
+}

@@ -1,0 +1,192 @@
+//! Carries out what was planned. Every effect may be repeated without harm.
+
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use kardinal_cluster::Answer;
+use kardinal_git::{Author, Committed, Order};
+use kardinal_planner::promotion_step::{
+    CommitOrder, Effect, FINALIZER, MANAGER, Outcome, PullRequest, PullRequestOrder, PullRequestState,
+};
+use kardinal_scm as scm;
+
+use super::edit::Edits;
+use super::observe::Observation;
+use super::{Controller, task};
+use crate::forges::Trouble;
+
+/// Carries one effect out and says what came of it.
+pub(super) async fn act(controller: &Controller, observation: &Observation, effect: &Effect) -> Outcome {
+    match effect {
+        Effect::AddFinalizer => finalizer(controller, observation, true).await,
+        Effect::RemoveFinalizer => finalizer(controller, observation, false).await,
+        Effect::Commit(order) => commit(controller, observation, order).await,
+        Effect::CallTask(call) => task::call(&controller.context, &observation.key.0, call).await,
+        Effect::DeleteBranch { branch, commit } => {
+            let remote = match controller.context.remote(&observation.key.0, &observation.step).await {
+                Ok(remote) => remote,
+                Err(trouble) => return trouble.into(),
+            };
+            match controller.context.repositories.delete_branch(&remote, branch, commit).await {
+                Ok(()) => Outcome::Done,
+                Err(error) => of_git(controller, observation, error),
+            }
+        }
+        pull_request => forge(controller, observation, pull_request).await,
+    }
+}
+
+async fn finalizer(controller: &Controller, observation: &Observation, on: bool) -> Outcome {
+    let (id, metadata) = (controller.id(observation), &observation.step.metadata);
+    match controller.context.set_finalizer(&id, metadata, FINALIZER, on, MANAGER).await {
+        Answer::Done(_) | Answer::Gone(_) => Outcome::Done,
+        Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
+            Outcome::Fault { message, retry_after: None }
+        }
+    }
+}
+
+async fn commit(controller: &Controller, observation: &Observation, order: &CommitOrder) -> Outcome {
+    let context = &controller.context;
+    let remote = match context.remote(&observation.key.0, &observation.step).await {
+        Ok(remote) => remote,
+        Err(trouble) => return trouble.into(),
+    };
+    let edits = Arc::new(Edits::new(context.clone(), remote.clone(), order));
+    let order = Order {
+        base: order.base.clone(),
+        branch: order.branch.clone(),
+        message: order.message.clone(),
+        author: Author { name: "kardinal".to_owned(), email: "kardinal@localhost".to_owned(), time: order.time },
+        identity: order.identity.clone(),
+        change: edits.clone(),
+    };
+    let started = std::time::Instant::now();
+    let done = context.repositories.commit(&remote, &order).await;
+    context.metrics.git("commit", started.elapsed());
+    match done {
+        Ok(Committed { commit, parent, kind, files }) => Outcome::Committed {
+            commit,
+            base: parent,
+            pushed: kind != kardinal_git::Outcome::NothingToDo,
+            files,
+            moves: edits.moves(),
+        },
+        Err(kardinal_git::Error::Change(error)) => match edits.trouble() {
+            // Not the edit failed but the repository that it reads from.
+            Some(trouble) => of_git(controller, observation, trouble),
+            None => Outcome::Refused { task: edits.failed_task(), message: error.message },
+        },
+        Err(error) => of_git(controller, observation, error),
+    }
+}
+
+/// Sorts what went wrong with a repository by who can mend it.
+fn of_git(controller: &Controller, observation: &Observation, error: kardinal_git::Error) -> Outcome {
+    match error {
+        kardinal_git::Error::Change(error) => Outcome::Refused { task: None, message: error.message },
+        kardinal_git::Error::Problem(message) => {
+            // Credentials may have been renewed since they were read.
+            controller.context.credentials.forget(&observation.key.0, &observation.step);
+            Outcome::Blocked { message }
+        }
+        kardinal_git::Error::Fault { message, retry_after } => {
+            Outcome::Fault { message, retry_after: retry_after.and_then(|after| after.try_into().ok()) }
+        }
+    }
+}
+
+async fn forge(controller: &Controller, observation: &Observation, effect: &Effect) -> Outcome {
+    let forge = match controller.context.forge(&observation.key.0, &observation.step).await {
+        Ok(forge) => forge,
+        Err(trouble) => return trouble.into(),
+    };
+    match ask(forge.as_ref(), effect).await {
+        Ok(outcome) => outcome,
+        Err(scm::Error::Problem(message)) => {
+            controller.context.credentials.forget(&observation.key.0, &observation.step);
+            Outcome::Blocked { message }
+        }
+        Err(scm::Error::Fault { message, retry_after }) => {
+            let retry_after: Option<SignedDuration> = retry_after.and_then(|after| after.try_into().ok());
+            Outcome::Fault { message, retry_after }
+        }
+    }
+}
+
+async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Error> {
+    Ok(match effect {
+        Effect::OpenPullRequest(order) => Outcome::PullRequest(fact(forge.create(&new(order)).await?)),
+        Effect::ReadPullRequest { number } => Outcome::PullRequest(fact(forge.get(*number).await?)),
+        Effect::FindPullRequest { head, marker } => match forge.find(head, marker).await? {
+            Some(found) => Outcome::PullRequest(fact(found)),
+            None => Outcome::NoPullRequest,
+        },
+        Effect::UpdatePullRequest { number, title, body, labels } => {
+            let changes = scm::Changes {
+                title: Some(title.clone()),
+                body: Some(body.clone()),
+                labels: Some(labels.clone()),
+            };
+            forge.update(*number, &changes).await?;
+            Outcome::Done
+        }
+        Effect::MergePullRequest { number, head_sha } => {
+            Outcome::PullRequest(fact(forge.merge(*number, head_sha).await?))
+        }
+        Effect::ClosePullRequest { number, comment } => {
+            forge.close(*number, Some(comment)).await?;
+            Outcome::Done
+        }
+        Effect::SetCommitStatus { sha, state, description } => {
+            let status = scm::CommitStatus {
+                context: "kardinal/gates".to_owned(),
+                state: *state,
+                description: description.clone(),
+                url: None,
+            };
+            forge.set_status(sha, &status).await?;
+            Outcome::Done
+        }
+        // The rest is not the forge's work.
+        _ => Outcome::Done,
+    })
+}
+
+fn new(order: &PullRequestOrder) -> scm::NewPullRequest {
+    scm::NewPullRequest {
+        head: order.head.clone(),
+        base: order.base.clone(),
+        title: order.title.clone(),
+        body: order.body.clone(),
+        labels: order.labels.clone(),
+        marker: order.marker.clone(),
+    }
+}
+
+fn fact(found: scm::PullRequest) -> PullRequest {
+    PullRequest {
+        number: found.number,
+        url: found.url,
+        state: match found.state {
+            scm::PullRequestState::Open => PullRequestState::Open,
+            scm::PullRequestState::Merged => PullRequestState::Merged,
+            scm::PullRequestState::Closed => PullRequestState::Closed,
+        },
+        head: found.head_sha,
+        merged_at: found.merged_at,
+        merged_by: found.merged_by,
+        merge_commit: found.merge_commit,
+        mergeable: found.mergeable,
+        approved_by: found.approved_by,
+    }
+}
+
+impl From<Trouble> for Outcome {
+    fn from(trouble: Trouble) -> Outcome {
+        match trouble {
+            Trouble::Problem(message) => Outcome::Blocked { message },
+            Trouble::Fault(message) => Outcome::Fault { message, retry_after: None },
+        }
+    }
+}

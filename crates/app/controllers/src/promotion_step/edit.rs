@@ -1,0 +1,244 @@
+//! The edits of a promotion, applied to the files of one environment's directory.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kardinal_git::{Change, ChangeError, FileChange, Remote, Tree, Write};
+use kardinal_manifest::{helm, kustomize, replace, yaml};
+use kardinal_planner::promotion_step::{CommitOrder, Edit, ImageMove, MergeStrategy, image_moves};
+
+use crate::Context;
+
+/// Edits that are carried out on whatever tip the branch has.
+pub(super) struct Edits {
+    context: Arc<Context>,
+    remote: Remote,
+    directory: String,
+    edits: Vec<Edit>,
+    found: Mutex<Found>,
+}
+
+/// What the last attempt brought to light.
+#[derive(Default)]
+struct Found {
+    moves: Vec<ImageMove>,
+    failed_task: Option<usize>,
+    trouble: Option<kardinal_git::Error>,
+}
+
+/// The environment's files while they are edited: what was read and what has become of it.
+struct Files<'a> {
+    tree: &'a dyn Tree,
+    directory: &'a str,
+    changed: BTreeMap<String, Option<Vec<u8>>>,
+}
+
+impl Edits {
+    pub(super) fn new(context: Arc<Context>, remote: Remote, order: &CommitOrder) -> Edits {
+        let directory = order.directory.trim_matches('/').to_owned();
+        Edits { context, remote, directory, edits: order.edits.clone(), found: Mutex::default() }
+    }
+
+    /// From which version to which each image went.
+    pub(super) fn moves(&self) -> Vec<ImageMove> {
+        self.found().moves.clone()
+    }
+
+    /// The task whose edit failed.
+    pub(super) fn failed_task(&self) -> Option<usize> {
+        self.found().failed_task
+    }
+
+    /// What went wrong with a repository that an edit reads from.
+    pub(super) fn trouble(&self) -> Option<kardinal_git::Error> {
+        self.found().trouble.clone()
+    }
+
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn edit(&self, files: &mut Files<'_>, edit: &Edit) -> Result<(), ChangeError> {
+        let stop = |message: String| ChangeError { message, stage: "edit" };
+        match edit {
+            Edit::KustomizeImages { images, .. } => {
+                let (path, text) = files.kustomization().map_err(stop)?;
+                let before = kustomize::images(&path, &text).map_err(|error| stop(error.to_string()))?;
+                let after = kustomize::set_images(&path, &text, images).map_err(|error| stop(error.to_string()))?;
+                let moves = image_moves(&before, images);
+                self.found().moves.extend(moves);
+                files.write(path, after);
+            }
+            Edit::HelmImages { file, path, images, .. } => {
+                let (place, text) = files.text(file).map_err(stop)?;
+                let after =
+                    helm::set_images(&place, &text, path, images).map_err(|error| stop(error.to_string()))?;
+                files.write(place, after);
+            }
+            Edit::ReplaceText { file, pattern, with, .. } => {
+                let (place, text) = files.text(file).map_err(stop)?;
+                let after =
+                    replace::replace(&place, &text, pattern, with).map_err(|error| stop(error.to_string()))?;
+                files.write(place, after);
+            }
+            Edit::YamlSet { file, path, value, .. } => {
+                let (place, text) = files.text(file).map_err(stop)?;
+                let after = yaml::set(&place, &text, path, value).map_err(|error| stop(error.to_string()))?;
+                files.write(place, after);
+            }
+            Edit::ConfigMerge { repository, sha, strategy, source_path, .. } => {
+                let source = Remote { url: repository.clone(), ..self.remote.clone() };
+                let changes = self.context.repositories.diff_of(&source, sha).await;
+                let changes = changes.map_err(|error| {
+                    let message = error.to_string();
+                    self.found().trouble = Some(error);
+                    stop(message)
+                })?;
+                files.merge(&changes, *strategy, source_path.as_deref()).map_err(stop)?;
+            }
+            Edit::KustomizeBuild { output, .. } => {
+                let rendered = files.render(self.context.kustomize.as_deref()).await.map_err(stop)?;
+                let place = files.place(output).map_err(stop)?;
+                files.changed.insert(place, Some(rendered));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Change for Edits {
+    fn apply<'a>(&'a self, tree: &'a dyn Tree) -> BoxFuture<'a, Result<Vec<Write>, ChangeError>> {
+        async move {
+            *self.found() = Found::default();
+            let mut files = Files { tree, directory: &self.directory, changed: BTreeMap::new() };
+            for edit in &self.edits {
+                if let Err(error) = self.edit(&mut files, edit).await {
+                    self.found().failed_task = Some(task_of(edit));
+                    return Err(error);
+                }
+            }
+            Ok(files.changed.into_iter().map(|(path, content)| Write { path, content }).collect())
+        }
+        .boxed()
+    }
+}
+
+fn task_of(edit: &Edit) -> usize {
+    match edit {
+        Edit::KustomizeImages { task, .. }
+        | Edit::HelmImages { task, .. }
+        | Edit::ReplaceText { task, .. }
+        | Edit::YamlSet { task, .. }
+        | Edit::ConfigMerge { task, .. }
+        | Edit::KustomizeBuild { task, .. } => *task,
+    }
+}
+
+impl Files<'_> {
+    /// The path of a file in the environment's directory, which it may not leave.
+    fn place(&self, file: &str) -> Result<String, String> {
+        let leaves = Path::new(file).components().any(|part| !matches!(part, std::path::Component::Normal(_)));
+        if file.is_empty() || leaves {
+            return Err(format!("`{file}` is not a path below the environment's directory `{}`", self.directory));
+        }
+        Ok(match self.directory {
+            "" | "." => file.to_owned(),
+            directory => format!("{directory}/{file}"),
+        })
+    }
+
+    fn read(&self, place: &str) -> Result<Option<Vec<u8>>, String> {
+        match self.changed.get(place) {
+            Some(content) => Ok(content.clone()),
+            None => self.tree.read(place).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// A text file of the environment.
+    fn text(&self, file: &str) -> Result<(String, String), String> {
+        let place = self.place(file)?;
+        match self.read(&place)? {
+            Some(content) => utf8(&place, content).map(|text| (place, text)),
+            None => Err(format!("`{place}` is not in the repository: check the environment's `path`")),
+        }
+    }
+
+    fn kustomization(&self) -> Result<(String, String), String> {
+        for file in kustomize::FILES {
+            let place = self.place(file)?;
+            if let Some(content) = self.read(&place)? {
+                return utf8(&place, content).map(|text| (place, text));
+            }
+        }
+        Err(format!(
+            "`{}` has no kustomization.yaml: check the environment's `path`, or choose another `update.strategy`",
+            self.directory
+        ))
+    }
+
+    fn write(&mut self, place: String, text: String) {
+        self.changed.insert(place, Some(text.into_bytes()));
+    }
+
+    /// Brings a commit of another repository into the directory.
+    fn merge(&mut self, changes: &[FileChange], how: MergeStrategy, source: Option<&str>) -> Result<(), String> {
+        let inside = changes.iter().filter_map(|change| {
+            let file = match source.map(|source| source.trim_matches('/')) {
+                None | Some("") => change.path.as_str(),
+                Some(source) => change.path.strip_prefix(source)?.strip_prefix('/')?,
+            };
+            Some((file, change))
+        });
+        for (file, change) in inside {
+            let place = self.place(file)?;
+            let merged = match how {
+                MergeStrategy::Overlay => change.after.clone(),
+                MergeStrategy::CherryPick => {
+                    let ours = self.read(&place)?;
+                    kardinal_git::merge_file(&place, change, ours.as_deref())?
+                }
+            };
+            self.changed.insert(place, merged);
+        }
+        Ok(())
+    }
+
+    /// Renders the directory with the kustomize of this machine, in a work tree that is always removed.
+    async fn render(&self, kustomize: Option<&Path>) -> Result<Vec<u8>, String> {
+        let Some(program) = kustomize else {
+            return Err("`kustomize-build` needs the program `kustomize`, which is not on this machine: \
+                        install it, or leave the task out"
+                .to_owned());
+        };
+        let work = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
+        self.tree.export("", work.path()).map_err(|error| error.to_string())?;
+        for (place, content) in &self.changed {
+            let path = work.path().join(place);
+            let written = match content {
+                Some(content) => std::fs::write(&path, content),
+                None => std::fs::remove_file(&path),
+            };
+            written.map_err(|error| format!("`{place}` cannot be laid out: {error}"))?;
+        }
+        let mut build = tokio::process::Command::new(program);
+        build.arg("build").arg(work.path().join(self.directory)).kill_on_drop(true);
+        build.env_clear().env("HOME", work.path()).env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        let output = build.output().await.map_err(|error| format!("`kustomize` cannot be started: {error}"))?;
+        match output.status.success() {
+            true => Ok(output.stdout),
+            false => Err(format!("kustomize build: {}", first_line(&output.stderr))),
+        }
+    }
+}
+
+fn utf8(place: &str, content: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(content).map_err(|_| format!("`{place}` is not UTF-8 text"))
+}
+
+fn first_line(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    text.lines().find(|line| !line.trim().is_empty()).unwrap_or("failed without a word").trim().to_owned()
+}

@@ -1,0 +1,65 @@
+//! Custom tasks: an HTTP call that says whether the promotion may go on.
+
+use kardinal_planner::promotion_step::{Outcome, TaskCall};
+use serde::Deserialize;
+
+use crate::Context;
+
+/// The longest answer that is read.
+const ANSWER_LIMIT: usize = 64 * 1024;
+
+#[derive(Deserialize)]
+struct Answer {
+    success: bool,
+    #[serde(default)]
+    message: String,
+}
+
+/// Calls the task's URL. Redirects are not followed: the answer would come from somebody whom nobody named.
+pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) -> Outcome {
+    let fault = |message: String| Outcome::Fault { message, retry_after: None };
+    let mut request = context.http.post(&call.url).json(&call.body);
+    if let Ok(timeout) = call.timeout.try_into() {
+        request = request.timeout(timeout);
+    }
+    if let Some(secret) = &call.secret {
+        match context.credentials.value(context, namespace, &secret.name, &secret.key).await {
+            Ok(value) => request = request.bearer_auth(value.reveal()),
+            Err(trouble) => return trouble.into(),
+        }
+    }
+    let response = match request.send().await {
+        Ok(response) => response,
+        // The error without its URL, which may hold a secret.
+        Err(error) => return fault(format!("the task does not answer: {}", error.without_url())),
+    };
+    let status = response.status();
+    if status.is_server_error() || status.as_u16() == 429 {
+        return fault(format!("the task answered {status}"));
+    }
+    if !status.is_success() {
+        return Outcome::Refused { task: Some(call.index), message: format!("the task answered {status}") };
+    }
+    let body = match read(response).await {
+        Ok(body) => body,
+        Err(message) => return fault(message),
+    };
+    match serde_json::from_slice::<Answer>(&body) {
+        Ok(answer) => Outcome::TaskAnswer { success: answer.success, message: answer.message },
+        Err(_) => Outcome::Refused {
+            task: Some(call.index),
+            message: "the task's answer is not `{\"success\": …, \"message\": …}`".to_owned(),
+        },
+    }
+}
+
+async fn read(mut response: reqwest::Response) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| error.without_url().to_string())? {
+        if body.len().saturating_add(chunk.len()) > ANSWER_LIMIT {
+            return Err(format!("the task's answer is longer than {ANSWER_LIMIT} bytes"));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}

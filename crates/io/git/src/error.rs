@@ -1,0 +1,95 @@
+//! What can go wrong, sorted by who has to act.
+
+use std::time::Duration;
+
+/// Why an operation on a repository did not succeed. No variant ever carries a secret.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// Somebody must change something first: credentials, branch protection, a path, a branch name.
+    #[error("{0}")]
+    Problem(String),
+    /// The order's own change failed on the tree it was given.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// The world failed: the network, the remote, a disk. The same call may succeed later.
+    #[error("{message}")]
+    Fault {
+        /// What happened, in words.
+        message: String,
+        /// How long the remote asked us to stay away.
+        retry_after: Option<Duration>,
+    },
+}
+
+impl Error {
+    /// A failure of the world that names no waiting time.
+    pub fn fault(message: impl Into<String>) -> Error {
+        Error::Fault { message: message.into(), retry_after: None }
+    }
+
+    /// A failure that stays until somebody acts.
+    pub fn problem(message: impl Into<String>) -> Error {
+        Error::Problem(message.into())
+    }
+}
+
+/// A change that could not be made: the user's problem, with the stage at which it showed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct ChangeError {
+    /// What is wrong and what to do about it.
+    pub message: String,
+    /// The part of the change that failed, for example the name of a step.
+    pub stage: &'static str,
+}
+
+/// How an operation ended inside this crate, before the caller's view of it is settled.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// What the caller gets to see.
+    #[error(transparent)]
+    Plain(#[from] Error),
+    /// The branch is not where we thought it was; look again and redo the work.
+    #[error("{0}")]
+    Moved(String),
+    /// The object database cannot be read; a cache is thrown away for it.
+    #[error("{0}")]
+    Corrupt(String),
+}
+
+impl From<ChangeError> for Failure {
+    fn from(error: ChangeError) -> Failure {
+        Failure::Plain(Error::Change(error))
+    }
+}
+
+impl Failure {
+    /// Shorthand for a problem.
+    pub(crate) fn problem(message: impl Into<String>) -> Failure {
+        Failure::Plain(Error::problem(message))
+    }
+
+    /// Shorthand for a fault.
+    pub(crate) fn fault(message: impl Into<String>) -> Failure {
+        Failure::Plain(Error::fault(message))
+    }
+
+    /// Marks an error of the object database.
+    pub(crate) fn corrupt(what: &str, error: impl std::fmt::Display) -> Failure {
+        Failure::Corrupt(format!("{what}: {error:#}"))
+    }
+
+    /// What the caller sees when nothing inside could mend it.
+    pub(crate) fn settle(self) -> Error {
+        match self {
+            Failure::Plain(error) => error,
+            Failure::Moved(message) | Failure::Corrupt(message) => Error::fault(message),
+        }
+    }
+}
+
+impl From<tokio::task::JoinError> for Failure {
+    fn from(error: tokio::task::JoinError) -> Failure {
+        Failure::fault(format!("work on a repository was cut short: {error}"))
+    }
+}

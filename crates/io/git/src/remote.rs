@@ -1,0 +1,253 @@
+//! Where a repository is and how to get in.
+
+use std::path::{Component, Path, PathBuf};
+
+use base64::Engine as _;
+
+use crate::Error;
+
+/// A text that must not be seen: it prints as `***`.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides a text.
+    pub fn new(text: impl Into<String>) -> Secret {
+        Secret(text.into())
+    }
+
+    /// The text itself, for the one place that needs it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Secret {
+        Secret(text)
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Secret {
+        Secret(text.to_owned())
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl std::fmt::Display for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// How to get in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub enum Credentials {
+    /// Anonymously.
+    #[default]
+    None,
+    /// With an access token, as every forge takes it: the password of any user.
+    Token(Secret),
+    /// With a user name and a password.
+    Basic {
+        /// The user name.
+        user: String,
+        /// The password.
+        password: Secret,
+    },
+}
+
+impl Credentials {
+    /// The value of the `Authorization` header.
+    pub(crate) fn header(&self) -> Option<Secret> {
+        let (user, password) = self.pair()?;
+        let pair = format!("{user}:{}", password.reveal());
+        Some(Secret(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))))
+    }
+
+    /// User name and password.
+    fn pair(&self) -> Option<(&str, &Secret)> {
+        match self {
+            Credentials::None => None,
+            Credentials::Token(token) => Some(("x-access-token", token)),
+            Credentials::Basic { user, password } => Some((user, password)),
+        }
+    }
+}
+
+/// A repository and the way into it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Remote {
+    /// `https://…`, `http://…`, `file://…`, an absolute path, `ssh://…` or `git@host:path`.
+    pub url: String,
+    /// How to get in. User and password in the URL are used when this is `None`.
+    pub credentials: Credentials,
+    /// Certificates to trust besides the system's, in PEM.
+    pub ca: Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Remote")
+            .field("url", &split(&self.url).0)
+            .field("credentials", &self.credentials)
+            .field("ca", &self.ca.as_ref().map(Vec::len))
+            .finish()
+    }
+}
+
+/// Where a URL leads.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    /// A directory on this machine, used as it is.
+    Disk(PathBuf),
+    /// Smart HTTP.
+    Http,
+    /// Whatever the git program understands.
+    Program,
+}
+
+/// A remote whose URL has been understood.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    /// The URL without credentials and without a slash at the end: for messages and as a key.
+    pub(crate) url: String,
+    /// Where it leads.
+    pub(crate) place: Place,
+    /// How to get in.
+    pub(crate) credentials: Credentials,
+    /// Extra certificates in PEM.
+    pub(crate) ca: Option<Vec<u8>>,
+}
+
+/// URLs below `prefix` are repositories below `root` on this machine: our own forge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Local {
+    /// The URL prefix, for example `http://127.0.0.1:8440/git/`.
+    pub prefix: String,
+    /// The directory that holds the repositories.
+    pub root: PathBuf,
+}
+
+impl Target {
+    /// Understands a remote.
+    pub(crate) fn new(remote: &Remote, local: Option<&Local>) -> Result<Target, Error> {
+        let (url, inside) = split(remote.url.trim());
+        let url = url.trim_end_matches('/').to_owned();
+        let place = place(&url, local)?;
+        let credentials = match &remote.credentials {
+            Credentials::None => inside,
+            given => given.clone(),
+        };
+        Ok(Target { url, place, credentials, ca: remote.ca.clone() })
+    }
+
+    /// The host, for messages; the URL when there is none.
+    pub(crate) fn host(&self) -> &str {
+        match self.url.split_once("://") {
+            Some((_, rest)) => rest.split('/').next().unwrap_or(rest),
+            None => self.url.split(':').next().unwrap_or(&self.url),
+        }
+    }
+}
+
+fn place(url: &str, local: Option<&Local>) -> Result<Place, Error> {
+    if let Some(local) = local
+        && let Some(rest) = url.strip_prefix(&local.prefix)
+    {
+        return below(&local.root, rest, url).map(Place::Disk);
+    }
+    if let Some(path) = url.strip_prefix("file://") {
+        let path = path.strip_prefix("localhost").unwrap_or(path);
+        return absolute(path, url).map(Place::Disk);
+    }
+    if url.starts_with('/') {
+        return absolute(url, url).map(Place::Disk);
+    }
+    if url.starts_with("https://") || url.starts_with("http://") {
+        return Ok(Place::Http);
+    }
+    if url.starts_with("ssh://") || is_scp(url) {
+        return Ok(Place::Program);
+    }
+    Err(Error::problem(format!(
+        "`{url}` is not a repository URL: allowed are https://, http://, ssh://, user@host:path, file:// and absolute paths"
+    )))
+}
+
+/// `user@host:path`, where nothing can be mistaken for an option.
+fn is_scp(url: &str) -> bool {
+    match url.split_once(':') {
+        Some((host, path)) => {
+            host.contains('@') && !host.starts_with('-') && !host.contains('/') && !path.is_empty()
+        }
+        None => false,
+    }
+}
+
+fn absolute(path: &str, url: &str) -> Result<PathBuf, Error> {
+    let path = PathBuf::from(path);
+    if path.is_absolute() && !path.components().any(|part| part == Component::ParentDir) {
+        return Ok(path);
+    }
+    Err(Error::problem(format!("`{url}` must be an absolute path without `..`")))
+}
+
+fn below(root: &Path, rest: &str, url: &str) -> Result<PathBuf, Error> {
+    let plain =
+        Path::new(rest).components().all(|part| matches!(part, Component::Normal(_))) && !rest.contains('\\');
+    if rest.is_empty() || !plain {
+        return Err(Error::problem(format!("`{url}` is no repository of this forge: the path must be plain")));
+    }
+    let path = root.join(rest);
+    let named = if rest.ends_with(".git") { path } else { root.join(format!("{rest}.git")) };
+    Ok(named)
+}
+
+/// Takes user and password out of a URL.
+fn split(url: &str) -> (String, Credentials) {
+    let Some((scheme, rest)) = url.split_once("://") else { return (url.to_owned(), Credentials::None) };
+    if scheme == "ssh" || scheme == "file" {
+        return (url.to_owned(), Credentials::None);
+    }
+    let (authority, path) = match rest.find('/') {
+        Some(at) => rest.split_at(at),
+        None => (rest, ""),
+    };
+    let Some((info, host)) = authority.rsplit_once('@') else {
+        return (url.to_owned(), Credentials::None);
+    };
+    let credentials = match info.split_once(':') {
+        Some((user, password)) if !password.is_empty() => {
+            Credentials::Basic { user: decode(user), password: Secret(decode(password)) }
+        }
+        _ => Credentials::Token(Secret(decode(info.trim_end_matches(':')))),
+    };
+    (format!("{scheme}://{host}{path}"), credentials)
+}
+
+/// Undoes percent encoding; what is not valid stays as it is.
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        let code = tail.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) if first == b'%' => {
+                bytes.push(byte);
+                rest = tail.get(2..).unwrap_or_default();
+            }
+            _ => {
+                bytes.push(first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}

@@ -1,0 +1,21 @@
+//! `forge.kardinal.io/v1alpha1`: repositories and pull requests for people who have only Git.
+//!
+//! People, the command line and the promotion controllers write `spec`; the controller of the forge alone writes
+//! `status`. Nobody merges by writing to a branch: whoever wants a merge says so in `spec.desired`.
+
+mod pull_request;
+mod repository;
+
+pub use pull_request::{
+    Check, CheckState, Comment, Desired, FileStatus, PullRequest, PullRequestFile, PullRequestSpec,
+    PullRequestState, PullRequestStatus, Review, Verdict,
+};
+pub use repository::{Repository, RepositorySpec, RepositoryStatus};
+
+/// The API group of the local forge.
+pub const GROUP: &str = "forge.kardinal.io";
+/// The version that is served and stored.
+pub const VERSION: &str = "v1alpha1";
+
+/// The condition that says whether a repository can be cloned, or a pull request be merged.
+pub const READY: &str = "Ready";

@@ -1,0 +1,1 @@
+//! Why a promotion stands where it stands: which gate waits for what, with which values, and until when.

@@ -1,0 +1,63 @@
+//! What a PolicyGate is for: read from its labels and from its spec.
+
+use kardinal_api::PolicyGate;
+use kardinal_api::kardinal::{APPLIES_TO_LABEL, SCOPE_LABEL, TYPE_LABEL};
+
+/// Names the template that a gate instance was made from. A gate with it is never a template.
+pub const GATE_TEMPLATE_LABEL: &str = "kardinal.io/gate-template";
+/// Names the namespace of that template.
+pub const GATE_TEMPLATE_NAMESPACE_LABEL: &str = "kardinal.io/gate-template-namespace";
+/// Marks the gate that pauses a Pipeline when it is `"true"`.
+pub const FREEZE_LABEL: &str = "kardinal.io/freeze";
+
+/// Who a gate speaks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// The organisation: teams cannot remove the gate.
+    Org,
+    /// A team.
+    Team,
+}
+
+impl Scope {
+    /// The word that labels and tables use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scope::Org => "org",
+            Scope::Team => "team",
+        }
+    }
+}
+
+/// Whether the gate guards this environment, by its label or by `spec.appliesTo`.
+pub fn applies_to(gate: &PolicyGate, environment: &str) -> bool {
+    label(gate, APPLIES_TO_LABEL) == Some(environment)
+        || gate.spec.applies_to.iter().any(|named| named == environment)
+}
+
+/// Whether people wrote the gate for Bundles to come: it is neither an instance nor a pause.
+pub fn is_template(gate: &PolicyGate) -> bool {
+    label(gate, GATE_TEMPLATE_LABEL).is_none() && !is_freeze(gate)
+}
+
+/// Whether the gate permits skipping an environment instead of guarding it.
+pub fn is_skip_permission(gate: &PolicyGate) -> bool {
+    label(gate, TYPE_LABEL) == Some("skip-permission") || gate.spec.skip_permission == Some(true)
+}
+
+/// Whether the gate pauses a Pipeline.
+pub fn is_freeze(gate: &PolicyGate) -> bool {
+    label(gate, FREEZE_LABEL) == Some("true")
+}
+
+/// Who the gate speaks for. Only `org` is the organisation; where such a gate may live is for the caller to check.
+pub fn scope(gate: &PolicyGate) -> Scope {
+    match label(gate, SCOPE_LABEL) {
+        Some("org") => Scope::Org,
+        _ => Scope::Team,
+    }
+}
+
+fn label<'a>(gate: &'a PolicyGate, name: &str) -> Option<&'a str> {
+    gate.metadata.labels.as_ref()?.get(name).map(String::as_str)
+}
