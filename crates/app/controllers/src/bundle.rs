@@ -6,7 +6,7 @@ use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
 use kardinal_cluster::{Answer, Change, View};
 use kardinal_graph::ObjectId;
-use kardinal_planner::bundle::{self as planner, Effect, MANAGER, Snapshot};
+use kardinal_planner::bundle::{self as planner, Effect, Snapshot};
 use serde_json::Value;
 
 use crate::Context;
@@ -14,6 +14,8 @@ use crate::driver::{self, Key, Next};
 use crate::objects::{self, about, get, gvk, key_of, keys, label, list, text};
 
 const PIPELINE: &str = "kardinal.io/pipeline";
+/// The field manager of a Bundle's status and of what is made for it.
+const MANAGER: &str = "kardinal-bundle-controller";
 
 /// Sends Bundles on their way and keeps the record of where they have been.
 pub(crate) struct Controller {
@@ -69,7 +71,7 @@ impl driver::Controller for Controller {
         }
         if let Some(graph) = about(change, &gvk::<Graph>()) {
             let namespace = key_of(graph).0;
-            return planner::carried_by(graph).into_iter().map(|name| (namespace.clone(), name)).collect();
+            return carried_by(graph).into_iter().map(|name| (namespace.clone(), name)).collect();
         }
         match about(change, &gvk::<PolicyGate>()) {
             // Instances belong to one Bundle; templates matter only when a Graph is made.
@@ -87,21 +89,25 @@ impl driver::Controller for Controller {
         }
         let Some(observation) = Observation::of(&view, key, &self.context.policy_namespaces) else { return Next::Never };
         let now = self.context.clock.now();
-        let plan = planner::plan(&observation.snapshot(&self.context.policy_namespaces, now));
-        let mut next = plan.wake;
+        let plan = observation.plan(&self.context.policy_namespaces, now);
         for effect in &plan.effects {
             if let Err(message) = act(&self.context, &key.0, effect).await {
                 tracing::warn!(bundle = %key.1, error = %message, "a write failed; it is tried again");
-                next = Some(now + crate::RETRY);
+                return Next::At(Some(now + crate::RETRY));
             }
         }
-        let Some(status) = &plan.status else { return Next::At(next) };
+        let Some(status) = &plan.status else {
+            return match plan.effects.is_empty() {
+                true => Next::At(plan.wake),
+                false => Next::Now,
+            };
+        };
         let metadata = &observation.bundle.metadata;
         let id = objects::id::<Bundle>(key);
         match self.context.write_status(&id, metadata, status, MANAGER).await {
             Answer::Done(_) => {
                 let uid = metadata.uid.as_deref().unwrap_or_default();
-                self.context.metrics.bundle(&observation.bundle, status, now);
+                self.context.metrics.bundle(&observation.bundle, status);
                 self.context.tell(MANAGER, &id, uid, &plan.notes, now).await;
                 Next::Now
             }
@@ -145,18 +151,29 @@ impl Observation {
         Some(Observation { bundle, pipeline, siblings, gates, graphs, steps })
     }
 
-    fn snapshot<'a>(&'a self, policy_namespaces: &'a [String], now: jiff::Timestamp) -> Snapshot<'a> {
-        Snapshot {
+    fn plan(&self, policy_namespaces: &[String], now: jiff::Timestamp) -> planner::Plan {
+        planner::plan(&Snapshot {
             bundle: &self.bundle,
             pipeline: self.pipeline.as_ref(),
-            siblings: &self.siblings,
-            gates: &self.gates,
-            graphs: &self.graphs,
-            steps: &self.steps,
+            siblings: &self.siblings.iter().collect::<Vec<_>>(),
+            gates: &self.gates.iter().collect::<Vec<_>>(),
+            graphs: &self.graphs.iter().collect::<Vec<_>>(),
+            steps: &self.steps.iter().collect::<Vec<_>>(),
             policy_namespaces,
             now,
-        }
+        })
     }
+}
+
+/// The Bundles that a Graph carries: its owner, or a node of it.
+fn carried_by(graph: &Value) -> Vec<String> {
+    let is_bundle = |object: &&Value| text(object, "/kind") == "Bundle";
+    let owners = graph.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    let nodes = graph.pointer("/spec/nodes").and_then(Value::as_array).into_iter().flatten();
+    let bodies = nodes.filter_map(|node| node.get("template").or_else(|| node.get("ref")));
+    let owners = owners.filter(is_bundle).map(|owner| text(owner, "/name").to_owned());
+    let nodes = bodies.filter(is_bundle).map(|body| text(body, "/metadata/name").to_owned());
+    owners.chain(nodes).collect()
 }
 
 /// Carries one effect out; what is done already is no failure.

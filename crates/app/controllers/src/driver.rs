@@ -53,12 +53,22 @@ pub(crate) struct Driver<C> {
     queue: Queue<Key>,
 }
 
+impl<C: Controller> Driver<C> {
+    /// The controller at work.
+    pub(crate) fn controller(&self) -> &C {
+        &self.controller
+    }
+
+    /// Looks at one object, because the world outside has changed.
+    pub(crate) fn look_at(&self, key: Key) {
+        self.queue.add(key);
+    }
+}
+
 /// Somebody who is told of every change.
 pub(crate) trait Listener: Send + Sync {
     /// Looks at the change as far as it is concerned.
     fn hear(&self, change: &Change);
-    /// Looks at one object, because the world outside has changed.
-    fn look_at(&self, key: Key);
 }
 
 impl<C: Controller> Listener for Driver<C> {
@@ -66,10 +76,6 @@ impl<C: Controller> Listener for Driver<C> {
         for key in self.controller.route(change) {
             self.queue.add(key);
         }
-    }
-
-    fn look_at(&self, key: Key) {
-        self.queue.add(key);
     }
 }
 
@@ -82,7 +88,7 @@ pub(crate) fn spawn<C: Controller>(
 ) -> Arc<Driver<C>> {
     let queue = Queue::new(controller.context().clock.clone());
     let driver = Arc::new(Driver { controller, queue });
-    for _ in 0..concurrency.max(1) {
+    for _ in 0..concurrency {
         tasks.spawn(work(driver.clone(), stop.clone()));
     }
     driver

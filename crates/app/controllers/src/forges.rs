@@ -52,10 +52,7 @@ impl Forges for RealForges {
         credentials: &scm::Credentials,
         ca: Option<&[u8]>,
     ) -> Result<Arc<dyn Forge>, scm::Error> {
-        match provider {
-            GitProvider::Local => Ok(Arc::new(scm::local::Local::new(self.client.clone(), url)?)),
-            provider => scm::open(provider, url, credentials, ca, &self.http),
-        }
+        scm::open(provider, url, credentials, ca, &self.http)
     }
 }
 
@@ -150,10 +147,10 @@ impl Context {
         let provider = step.spec.git.as_ref().and_then(|git| git.provider).unwrap_or(GitProvider::Github);
         let credentials = match &remote.credentials {
             kardinal_git::Credentials::None => scm::Credentials::None,
-            kardinal_git::Credentials::Token(token) => scm::Credentials::Token(token.reveal().to_owned().into()),
+            kardinal_git::Credentials::Token(token) => scm::Credentials::Token(scm::Secret::new(token.reveal())),
             kardinal_git::Credentials::Basic { user, password } => scm::Credentials::Basic {
                 user: user.clone(),
-                password: password.reveal().to_owned().into(),
+                password: scm::Secret::new(password.reveal()),
             },
         };
         let opened = self.forges.open(provider, &remote.url, &credentials, remote.ca.as_deref());

@@ -69,6 +69,8 @@ pub struct Settings {
     pub policy_namespaces: Vec<String>,
     /// Which steps are carried out here.
     pub shards: Shards,
+    /// Whether Bundles are promoted at all; otherwise this process only runs Graphs.
+    pub promotions: bool,
 }
 
 impl Default for Settings {
@@ -78,6 +80,7 @@ impl Default for Settings {
             concurrency: 8,
             policy_namespaces: vec!["platform-policies".to_owned()],
             shards: Shards::All,
+            promotions: true,
         }
     }
 }
@@ -142,7 +145,7 @@ pub struct Controllers {
     stop: CancellationToken,
     tasks: TaskTracker,
     watches: Arc<Watches>,
-    steps: Arc<driver::Driver<promotion_step::Controller>>,
+    steps: Option<Arc<driver::Driver<promotion_step::Controller>>>,
     forge: Option<Arc<driver::Driver<forge::Controller>>>,
 }
 
@@ -171,12 +174,16 @@ impl Controllers {
         });
         let workers = settings.concurrency;
         // A step waits for other machines, so many of them may be under way.
-        let steps = driver::spawn(promotion_step::Controller::new(context.clone()), workers * 8, &stop, &tasks);
-        let mut listeners: Vec<Arc<dyn Listener>> = vec![steps.clone()];
-        if !matches!(settings.shards, Shards::Only(_)) {
-            if settings.graph_controller == GraphController::Embedded {
-                listeners.push(driver::spawn(graph::Controller::new(context.clone()), workers, &stop, &tasks));
-            }
+        let steps = settings
+            .promotions
+            .then(|| driver::spawn(promotion_step::Controller::new(context.clone()), workers * 8, &stop, &tasks));
+        let mut listeners: Vec<Arc<dyn Listener>> = Vec::new();
+        let plans_here = !matches!(settings.shards, Shards::Only(_));
+        if plans_here && settings.graph_controller == GraphController::Embedded {
+            listeners.push(driver::spawn(graph::Controller::new(context.clone()), workers, &stop, &tasks));
+        }
+        listeners.extend(steps.clone().map(|steps| steps as Arc<dyn Listener>));
+        if settings.promotions && plans_here {
             listeners.push(driver::spawn(bundle::Controller::new(context.clone()), workers, &stop, &tasks));
             listeners.push(driver::spawn(policy_gate::Controller::new(context.clone()), workers, &stop, &tasks));
             listeners.push(driver::spawn(pipeline::Controller::new(context.clone()), 1, &stop, &tasks));
@@ -186,7 +193,7 @@ impl Controllers {
         });
         listeners.extend(forge.clone().map(|forge| forge as Arc<dyn Listener>));
         // Other clusters' workloads concern steps only.
-        let elsewhere: Vec<Arc<dyn Listener>> = vec![steps.clone()];
+        let elsewhere = steps.clone().map(|steps| steps as Arc<dyn Listener>).into_iter().collect();
         for delivery in [driver::deliver(listeners, changes), driver::deliver(elsewhere, remote_changes)] {
             let stop = stop.clone();
             tasks.spawn(async move {
@@ -201,13 +208,18 @@ impl Controllers {
 
     /// A forge told that something has happened in one of these repositories, known by its URLs.
     pub fn repository_changed(&self, urls: &[String]) {
-        self.steps.repository_changed(urls);
+        let Some(steps) = &self.steps else { return };
+        for key in steps.controller().steps_of(urls) {
+            steps.look_at(key);
+        }
     }
 
     /// Somebody has pushed to a repository of the local forge.
     pub fn pushed(&self, namespace: &str, repository: &str) {
         if let Some(forge) = &self.forge {
-            forge.pushed(namespace, repository);
+            for key in forge.controller().concerned(namespace, repository) {
+                forge.look_at(key);
+            }
         }
     }
 

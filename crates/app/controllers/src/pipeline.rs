@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kardinal_api::kardinal::{Pipeline, PromotionStep};
 use kardinal_cluster::{Answer, Change, View};
 use kardinal_graph::Gvk;
-use kardinal_planner::pipeline as planner;
+use kardinal_planner::pipeline::{self as planner, Snapshot};
 
 use crate::Context;
 use crate::driver::{self, Key, Next};
@@ -62,10 +62,16 @@ impl driver::Controller for Controller {
         let steps: Vec<PromotionStep> =
             list(&view, Some(&key.0), |step| text(step, "/spec/pipeline") == key.1);
         let now = self.context.clock.now();
-        let Some(status) = planner::plan(&pipeline, &steps, now) else { return Next::At(None) };
+        let steps: Vec<&PromotionStep> = steps.iter().collect();
+        let plan = planner::plan(&Snapshot { pipeline: &pipeline, steps: &steps, now });
+        let Some(status) = &plan.status else { return Next::At(None) };
         let id = objects::id::<Pipeline>(key);
-        match self.context.write_status(&id, &pipeline.metadata, &status, MANAGER).await {
-            Answer::Done(_) => Next::At(None),
+        match self.context.write_status(&id, &pipeline.metadata, status, MANAGER).await {
+            Answer::Done(_) => {
+                let uid = pipeline.metadata.uid.as_deref().unwrap_or_default();
+                self.context.tell(MANAGER, &id, uid, &plan.notes, now).await;
+                Next::At(None)
+            }
             Answer::Gone(_) => Next::Never,
             Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
                 tracing::warn!(pipeline = %key.1, error = %message, "status not written; it is tried again");

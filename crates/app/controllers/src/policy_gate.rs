@@ -146,10 +146,15 @@ fn in_graph(view: &View, key: &Key, own: &Value, gate: &PolicyGate) -> Option<Pl
     graphs.iter().find_map(|graph| planner::place_in_graph(graph, gate))
 }
 
+fn verified_at(bundle: &Bundle, environment: &str) -> Option<jiff::Timestamp> {
+    bundle.status.as_ref()?.environments.get(environment)?.verified_at
+}
+
 /// The Bundle of the same Pipeline that was verified last in an environment, other than this one.
 pub(crate) fn previous(view: &View, namespace: &str, bundle: &Bundle, environment: &str) -> Option<Bundle> {
     let pipeline = bundle.metadata.labels.as_ref()?.get("kardinal.io/pipeline")?;
     let siblings: Vec<Bundle> =
         list(view, Some(namespace), |other| label(other, "kardinal.io/pipeline") == pipeline);
-    kardinal_planner::bundle::last_verified(&siblings, environment, bundle.metadata.name.as_deref()).cloned()
+    let others = siblings.into_iter().filter(|other| other.metadata.name != bundle.metadata.name);
+    others.max_by_key(|other| verified_at(other, environment)).filter(|other| verified_at(other, environment).is_some())
 }

@@ -2,6 +2,7 @@
 
 mod act;
 mod edit;
+mod facts;
 mod observe;
 mod routes;
 mod task;
@@ -125,7 +126,7 @@ impl Controller {
         let metadata = &observation.step.metadata;
         match self.context.write_status(&id, metadata, status, MANAGER).await {
             Answer::Done(_) => {
-                self.context.metrics.step(&observation.step, status, observation.now);
+                self.context.metrics.step(&observation.step, observation.bundle(), status, observation.now);
                 let uid = metadata.uid.as_deref().unwrap_or_default();
                 self.context.tell(MANAGER, &id, uid, notes, observation.now).await;
                 match retry {
@@ -139,6 +140,13 @@ impl Controller {
                 Next::At(Some(observation.now + crate::RETRY))
             }
         }
+    }
+
+    /// The unfinished steps of these repositories look at their pull requests again.
+    pub(crate) fn steps_of(&self, urls: &[String]) -> Vec<Key> {
+        let steps = routes::in_repository(self, urls);
+        self.read_again(&steps);
+        steps
     }
 
     fn id(&self, observation: &Observation) -> ObjectId {

@@ -48,6 +48,9 @@ pub(crate) struct UpArguments {
     /// Shows the whole way of a version with a sample application; harmless when repeated
     #[arg(long)]
     pub(crate) demo: bool,
+    /// Serves the API only; the controllers run elsewhere
+    #[arg(long, conflicts_with = "demo")]
+    pub(crate) no_controllers: bool,
     /// Keeps all objects in memory: everything is gone when the program ends
     #[arg(long)]
     pub(crate) ephemeral: bool,

@@ -5,12 +5,27 @@
 //! single request. The remote compares the old tip itself; when somebody else was faster the change is
 //! applied again to the new tip.
 
+mod cache;
+mod disk;
 mod error;
+mod git;
+mod graft;
+mod http;
+mod lane;
+mod objects;
 mod order;
+mod path;
+mod program;
+mod promote;
 mod remote;
+mod session;
+mod store;
 
 pub use error::{ChangeError, Error};
+pub use git::{Git, Settings};
+pub use graft::graft;
 pub use order::{
-    Author, Change, Committed, Entry, EntryKind, FileChange, Future, Outcome, Order, Repositories, Tree, Write,
+    Author, Change, Committed, Entry, EntryKind, FileChange, Future, Order, Outcome, Repositories, Tree,
+    Write,
 };
 pub use remote::{Credentials, Local, Remote, Secret};

@@ -27,6 +27,10 @@ pub trait Repositories: Send + Sync + 'static {
     /// Whether `ancestor` is in the history of `descendant`; a commit contains itself.
     fn contains<'a>(&'a self, remote: &'a Remote, descendant: &'a str, ancestor: &'a str)
     -> Future<'a, bool>;
+
+    /// What one commit changed against its first parent, for carrying it over to another branch or repository.
+    /// The commit is fetched by its id when it is not here yet.
+    fn diff_of<'a>(&'a self, remote: &'a Remote, commit: &'a str) -> Future<'a, Vec<FileChange>>;
 }
 
 /// One commit to be made.

@@ -159,7 +159,8 @@ impl Target {
 
 fn place(url: &str, local: Option<&Local>) -> Result<Place, Error> {
     if let Some(local) = local
-        && let Some(rest) = url.strip_prefix(&local.prefix)
+        && let Some(rest) = url.strip_prefix(local.prefix.trim_end_matches('/'))
+        && let Some(rest) = rest.strip_prefix('/')
     {
         return below(&local.root, rest, url).map(Place::Disk);
     }
@@ -171,14 +172,27 @@ fn place(url: &str, local: Option<&Local>) -> Result<Place, Error> {
         return absolute(url, url).map(Place::Disk);
     }
     if url.starts_with("https://") || url.starts_with("http://") {
-        return Ok(Place::Http);
+        let valid = reqwest::Url::parse(url).is_ok_and(|parsed| parsed.has_host());
+        return if valid {
+            Ok(Place::Http)
+        } else {
+            Err(Error::problem(format!("`{url}` is not a valid URL")))
+        };
     }
-    if url.starts_with("ssh://") || is_scp(url) {
+    if is_ssh(url) || is_scp(url) {
         return Ok(Place::Program);
     }
     Err(Error::problem(format!(
         "`{url}` is not a repository URL: allowed are https://, http://, ssh://, user@host:path, file:// and absolute paths"
     )))
+}
+
+/// `ssh://…` with a host that cannot be mistaken for an option.
+fn is_ssh(url: &str) -> bool {
+    url.strip_prefix("ssh://").is_some_and(|rest| {
+        let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+        !rest.starts_with('-') && !host.starts_with('-')
+    })
 }
 
 /// `user@host:path`, where nothing can be mistaken for an option.
@@ -203,7 +217,9 @@ fn below(root: &Path, rest: &str, url: &str) -> Result<PathBuf, Error> {
     let plain =
         Path::new(rest).components().all(|part| matches!(part, Component::Normal(_))) && !rest.contains('\\');
     if rest.is_empty() || !plain {
-        return Err(Error::problem(format!("`{url}` is no repository of this forge: the path must be plain")));
+        return Err(Error::problem(format!(
+            "`{url}` is no repository of this forge: the path must be plain"
+        )));
     }
     let path = root.join(rest);
     let named = if rest.ends_with(".git") { path } else { root.join(format!("{rest}.git")) };
@@ -213,9 +229,12 @@ fn below(root: &Path, rest: &str, url: &str) -> Result<PathBuf, Error> {
 /// Takes user and password out of a URL.
 fn split(url: &str) -> (String, Credentials) {
     let Some((scheme, rest)) = url.split_once("://") else { return (url.to_owned(), Credentials::None) };
-    if scheme == "ssh" || scheme == "file" {
+    if scheme == "file" {
         return (url.to_owned(), Credentials::None);
     }
+    // A query is no part of a repository's address, but people put tokens there.
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let url = &format!("{scheme}://{rest}");
     let (authority, path) = match rest.find('/') {
         Some(at) => rest.split_at(at),
         None => (rest, ""),
@@ -223,6 +242,11 @@ fn split(url: &str) -> (String, Credentials) {
     let Some((info, host)) = authority.rsplit_once('@') else {
         return (url.to_owned(), Credentials::None);
     };
+    if scheme == "ssh" {
+        // The user belongs to the address; a password would not be used.
+        let user = info.split(':').next().unwrap_or_default();
+        return (format!("{scheme}://{user}@{host}{path}"), Credentials::None);
+    }
     let credentials = match info.split_once(':') {
         Some((user, password)) if !password.is_empty() => {
             Credentials::Basic { user: decode(user), password: Secret(decode(password)) }
@@ -250,4 +274,79 @@ fn decode(text: &str) -> String {
         }
     }
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(url: &str) -> Result<Target, Error> {
+        let local = Local { prefix: "http://127.0.0.1:8440/git/".into(), root: "/data/git".into() };
+        Target::new(&Remote { url: url.into(), credentials: Credentials::None, ca: None }, Some(&local))
+    }
+
+    #[test]
+    fn urls_lead_somewhere() {
+        let disk = |path: &str| Place::Disk(path.into());
+        for (url, place) in [
+            ("file:///srv/app.git", disk("/srv/app.git")),
+            ("/srv/app.git/", disk("/srv/app.git")),
+            ("http://127.0.0.1:8440/git/team/app.git", disk("/data/git/team/app.git")),
+            ("http://127.0.0.1:8440/git/team/app", disk("/data/git/team/app.git")),
+            ("http://127.0.0.1:8440/gitx/team/app", Place::Http),
+            ("https://example.com/a/b.git", Place::Http),
+            ("git@example.com:a/b.git", Place::Program),
+            ("ssh://git@example.com:22/a.git", Place::Program),
+        ] {
+            assert_eq!(target(url).unwrap().place, place, "{url}");
+        }
+    }
+
+    #[test]
+    fn bad_urls_are_refused() {
+        for url in [
+            "",
+            "app.git",
+            "../app.git",
+            "file://app.git",
+            "/srv/../etc",
+            "ext::sh -c x",
+            "-oProxyCommand=x@h:p",
+            "ssh://-oProxyCommand=x/y",
+            "ssh://u@-oProxyCommand=x/y",
+            "http://",
+            "https://exa mple.com/x",
+            "http://127.0.0.1:8440/git/../../etc/passwd",
+            "http://127.0.0.1:8440/git/a/..",
+            "ftp://example.com/x",
+            "http://127.0.0.1:8440/git//etc/passwd",
+            "http://127.0.0.1:8440/git/a\\..\\b",
+            "file:///a/../b",
+        ] {
+            assert!(matches!(target(url), Err(Error::Problem(_))), "{url}: {:?}", target(url));
+        }
+    }
+
+    #[test]
+    fn credentials_leave_the_url() {
+        let basic =
+            |user: &str, password: &str| Credentials::Basic { user: user.into(), password: password.into() };
+        for (url, credentials) in [
+            ("https://alice:p%40ss@example.com/x", basic("alice", "p@ss")),
+            ("https://tok3n@example.com/x", Credentials::Token("tok3n".into())),
+            ("https://tok3n:@example.com/x", Credentials::Token("tok3n".into())),
+            ("https://example.com/x?access_token=tok3n", Credentials::None),
+        ] {
+            let target = target(url).unwrap();
+            assert_eq!((target.url.as_str(), &target.credentials), ("https://example.com/x", &credentials));
+            let remote = Remote { url: url.into(), credentials, ca: None };
+            let shown = format!("{remote:?} {target:?} {}", Secret::from("tok3n"));
+            assert!(
+                !shown.contains("p@ss") && !shown.contains("p%40ss") && !shown.contains("tok3n"),
+                "{shown}"
+            );
+        }
+        let target = target("ssh://git:s3cr3t@example.com/x").unwrap();
+        assert_eq!(target.url, "ssh://git@example.com/x");
+    }
 }

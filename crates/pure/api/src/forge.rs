@@ -17,5 +17,7 @@ pub const GROUP: &str = "forge.kardinal.io";
 /// The version that is served and stored.
 pub const VERSION: &str = "v1alpha1";
 
-/// The condition that says whether a repository can be cloned, or a pull request be merged.
+/// The condition that says whether a repository can be cloned.
 pub const READY: &str = "Ready";
+/// The condition that says whether a pull request can be merged, and if not, why.
+pub const MERGEABLE: &str = "Mergeable";

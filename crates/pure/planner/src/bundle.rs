@@ -1,1 +1,106 @@
-//! The Bundle's part of the sentence: from a version and a Pipeline to a Graph, and from its steps to a record.
+//! The Bundle's part of the sentence: which Graph promotes it, where it stands, and how it ends.
+
+mod check;
+mod escape;
+mod gates;
+pub(crate) mod names;
+mod plan;
+pub(crate) mod problem;
+pub(crate) mod report;
+mod route;
+mod siblings;
+#[cfg(test)]
+mod tests;
+mod translate;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kardinal_api::graph::{Graph, Node};
+use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
+use serde_json::Value;
+
+pub use check::{Refusal, check};
+pub use gates::{Template, Templates};
+pub use kardinal_policy::{FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL};
+pub use names::label_value;
+pub use plan::{Effect, Plan, is_finished, pipeline_name, plan, why};
+pub use problem::Problem;
+pub use report::{Course, READY, Standing, course, record, report};
+pub use route::{Route, Stop};
+pub use translate::{export_graph, graph_names, translate};
+
+/// Everything a decision about one Bundle is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot<'a> {
+    /// The Bundle as last seen.
+    pub bundle: &'a Bundle,
+    /// The Pipeline that its label names.
+    pub pipeline: Option<&'a Pipeline>,
+    /// The other Bundles of that Pipeline.
+    pub siblings: &'a [&'a Bundle],
+    /// All gates in the namespaces that count, instances included.
+    pub gates: &'a [&'a PolicyGate],
+    /// The Graphs in the namespace that belong to the Bundle or have one of the names that [`graph_names`] lists; more do
+    /// no harm.
+    pub graphs: &'a [&'a Graph],
+    /// The steps whose `bundleRef` is this Bundle.
+    pub steps: &'a [&'a PromotionStep],
+    /// The namespaces in which the organisation keeps its gates.
+    pub policy_namespaces: &'a [String],
+    /// The one `now` of this pass.
+    pub now: Timestamp,
+}
+
+/// Marks a Bundle that takes another one back.
+pub const ROLLBACK_LABEL: &str = "kardinal.io/rollback";
+/// Marks a rollback that people wait for.
+pub const EMERGENCY_LABEL: &str = "kardinal.io/emergency";
+/// Lists the direct upstream environments of a step or gate instance, separated by commas.
+pub const UPSTREAMS_ANNOTATION: &str = "kardinal.io/upstreams";
+/// Says who lets changes into the environment of a gate instance.
+pub const APPROVAL_ANNOTATION: &str = "kardinal.io/approval";
+/// Marks a Bundle that nobody asked for: a failure made it.
+pub const AUTOMATIC_ANNOTATION: &str = "kardinal.io/automatic";
+
+/// Whether the Bundle takes another one back.
+pub fn is_rollback(bundle: &Bundle) -> bool {
+    says_true(bundle.metadata.labels.as_ref(), ROLLBACK_LABEL)
+}
+
+/// Whether a failure made the Bundle, not a person.
+pub fn is_automatic_rollback(bundle: &Bundle) -> bool {
+    is_rollback(bundle) && says_true(bundle.metadata.annotations.as_ref(), AUTOMATIC_ANNOTATION)
+}
+
+fn says_true(map: Option<&BTreeMap<String, String>>, key: &str) -> bool {
+    map.and_then(|map| map.get(key)).is_some_and(|value| value == "true")
+}
+
+/// Whether a Graph promotes a Bundle: it is owned by it, or, when somebody wrote the Graph by hand, it has steps and the
+/// Bundle as a node.
+pub fn carries(graph: &Graph, bundle: &Bundle) -> bool {
+    let name = name_of(&bundle.metadata);
+    let uid = bundle.metadata.uid.as_deref().unwrap_or_default();
+    let mut owners =
+        graph.metadata.owner_references.iter().flatten().filter(|owner| owner.kind == "Bundle").peekable();
+    if owners.peek().is_some() {
+        return owners.any(|owner| owner.name == name && owner.uid == uid);
+    }
+    let promotes = graph.spec.nodes.iter().any(|node| kind(node.template.as_ref()) == Some("PromotionStep"));
+    let reads = |node: &Node| {
+        let body = node.template.as_ref().or(node.reference.as_ref());
+        kind(body) == Some("Bundle")
+            && body.and_then(|body| body.pointer("/metadata/name")).and_then(Value::as_str) == Some(name)
+    };
+    promotes && graph.spec.nodes.iter().any(reads)
+}
+
+fn kind(body: Option<&Value>) -> Option<&str> {
+    body?.get("kind")?.as_str()
+}
+
+pub(crate) fn name_of(metadata: &ObjectMeta) -> &str {
+    metadata.name.as_deref().unwrap_or_default()
+}

@@ -1,1 +1,16 @@
-//! What people ask for, as the objects to write: built once for the command line, the HTTP API and the UI.
+//! What people ask for, as objects to create: built once for the command line, the web and the API.
+//!
+//! Each function gives the whole object, or says what is wrong with the request. Nothing is written here.
+
+mod create;
+mod gate;
+mod init;
+mod rollback;
+#[cfg(test)]
+mod tests;
+
+pub use crate::bundle::Problem;
+pub use create::{NewBundle, create_bundle, promote, skip};
+pub use gate::{Override, Resumption, freeze_name, override_gate, pause, resume};
+pub use init::{InitConfig, InitGit, init};
+pub use rollback::{Rollback, automatic_rollback, rollback, verified_before};

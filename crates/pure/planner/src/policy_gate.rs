@@ -1,1 +1,24 @@
-//! The PolicyGate's part of the sentence: what a gate says now, and when it will say something else.
+//! PolicyGate: where an instance stands, what to write down about it, and when to ask it again.
+//!
+//! Templates are only compiled, so that a typo is seen at once. Instances are evaluated for their Bundle and their
+//! environment. The Graph trusts an answer for two recheck intervals, so it is written anew after one, and at the exact
+//! instant at which it changes by itself.
+
+mod place;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+pub use place::{Place, place_by_labels, place_in_graph};
+pub use plan::{Plan, Snapshot, plan};
+
+/// The field manager of a gate's status.
+pub const MANAGER: &str = "kardinal-policy-gate-controller";
+/// The annotation that lists the direct upstream environments of an instance, separated by commas.
+pub const UPSTREAMS_ANNOTATION: &str = "kardinal.io/upstreams";
+/// The annotation that says who lets changes into the environment of an instance.
+pub const APPROVAL_ANNOTATION: &str = "kardinal.io/approval";
+/// The condition that says whether the expression compiles.
+pub const COMPILED: &str = "Compiled";
+/// The condition that says whether promotions may pass.
+pub const READY: &str = "Ready";

@@ -1,1 +1,413 @@
 //! The PromotionStep's part of the sentence: one Bundle on its way into one environment.
+//!
+//! A step does one [`Effect`] at a time and writes down what came of it before the next. Every effect may be done
+//! again: a commit carries the step's identity and a pull request its marker, so that a step that was interrupted
+//! between the deed and the record finds its own work and goes on.
+
+mod body;
+mod change;
+mod draft;
+mod gates;
+mod pending;
+mod promoting;
+mod removal;
+mod report;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod verifying;
+mod waiting;
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use kardinal_api::kardinal::{Bundle, PolicyGate, PromotionState, PromotionStep, PromotionStepStatus};
+use kardinal_manifest::Image;
+use serde_json::Value;
+
+pub use crate::graph::Note;
+use crate::health::HealthFacts;
+pub use report::{Report, report};
+pub use tasks::{Call, Problem, Task, TaskKind, tasks};
+
+/// Keeps a step that may have a promotion branch until its pull request is closed and the branch is gone.
+pub const FINALIZER: &str = "kardinal.io/promotion";
+/// The field manager of a step's status and finalizer.
+pub const MANAGER: &str = "kardinal-promotion-controller";
+/// The context of the commit status that a pull request shows.
+pub const STATUS_CONTEXT: &str = "kardinal/gates";
+
+/// Everything a decision about one step is made from.
+pub struct Snapshot<'a> {
+    /// The step as last seen.
+    pub step: &'a PromotionStep,
+    /// The Bundle to promote; `None` when it does not exist.
+    pub bundle: Option<&'a Bundle>,
+    /// Why everything is held, such as a paused Pipeline.
+    pub hold: Option<String>,
+    /// The required gates that exist, by name.
+    pub gates: BTreeMap<String, &'a PolicyGate>,
+    /// What to say about each gate in the pull request, by name.
+    pub gate_texts: BTreeMap<String, String>,
+    /// The pull request as last read; `None` when it was not read since the process started, or since an effect on
+    /// it was left without an answer.
+    pub pull_request: Option<&'a PullRequest>,
+    /// What was seen of the environment, while the step checks health.
+    pub health: Option<&'a HealthFacts>,
+    /// The Bundle that was verified last in the environment.
+    pub previous: Option<&'a Bundle>,
+    /// The one `now` of this pass.
+    pub now: Timestamp,
+}
+
+/// A pull request as its forge tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullRequest {
+    /// The number that people know it by.
+    pub number: u64,
+    /// Where people look at it.
+    pub url: String,
+    /// Where it stands.
+    pub state: PullRequestState,
+    /// The newest commit of its branch.
+    pub head: String,
+    /// When it was merged.
+    pub merged_at: Option<Timestamp>,
+    /// Who merged it.
+    pub merged_by: Option<String>,
+    /// The commit that the merge left on the base branch.
+    pub merge_commit: Option<String>,
+    /// Whether it could be merged without conflicts; `None` while the forge works it out.
+    pub mergeable: Option<bool>,
+    /// Who approved it.
+    pub approved_by: Vec<String>,
+}
+
+/// Where a pull request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PullRequestState {
+    /// It waits.
+    Open,
+    /// Its change is in.
+    Merged,
+    /// Somebody closed it without merging.
+    Closed,
+}
+
+/// One thing to do in the world.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Add [`FINALIZER`] to the step.
+    AddFinalizer,
+    /// Remove [`FINALIZER`] from the step.
+    RemoveFinalizer,
+    /// Write the change to the repository. Answered by [`Outcome::Committed`].
+    Commit(CommitOrder),
+    /// Open the pull request, or find the one that carries the marker. Answered by [`Outcome::PullRequest`].
+    OpenPullRequest(PullRequestOrder),
+    /// Read the pull request. Answered by [`Outcome::PullRequest`].
+    ReadPullRequest {
+        /// Its number.
+        number: u64,
+    },
+    /// Bring title, body and labels up to date. Answered by [`Outcome::Done`].
+    UpdatePullRequest {
+        /// Its number.
+        number: u64,
+        /// The title.
+        title: String,
+        /// The body, in Markdown.
+        body: String,
+        /// All of its labels.
+        labels: Vec<String>,
+    },
+    /// Merge it, if its head still is this commit. Answered by [`Outcome::PullRequest`].
+    MergePullRequest {
+        /// Its number.
+        number: u64,
+        /// The commit that may be merged.
+        head_sha: String,
+    },
+    /// Say why, and close it. Answered by [`Outcome::Done`].
+    ClosePullRequest {
+        /// Its number.
+        number: u64,
+        /// Why, in Markdown.
+        comment: String,
+    },
+    /// Look for a pull request whose number was never written down. Answered by [`Outcome::PullRequest`] or
+    /// [`Outcome::NoPullRequest`].
+    FindPullRequest {
+        /// The branch that it comes from.
+        head: String,
+        /// What its body must contain.
+        marker: String,
+    },
+    /// Delete the promotion branch. Gone already is [`Outcome::Done`], too.
+    DeleteBranch {
+        /// The branch.
+        branch: String,
+        /// The commit that it must still hold. `None`: the push was never written down, so whatever it holds.
+        commit: Option<String>,
+    },
+    /// Show on a commit whether the gates are open, under [`STATUS_CONTEXT`]. Answered by [`Outcome::Done`].
+    SetCommitStatus {
+        /// The commit.
+        sha: String,
+        /// What to show.
+        state: CommitState,
+        /// The same in a few words.
+        description: String,
+    },
+    /// Call a custom task. Answered by [`Outcome::TaskAnswer`].
+    CallTask(TaskCall),
+}
+
+/// What a commit status shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitState {
+    /// Something is waited for.
+    Pending,
+    /// Nothing stands in the way.
+    Success,
+}
+
+/// A change to write to a repository as one commit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CommitOrder {
+    /// The branch to build on.
+    pub base: String,
+    /// The branch to write; the same as `base` for a direct push.
+    pub branch: String,
+    /// The whole commit message, the identity line at its end included.
+    pub message: String,
+    /// The line by which a commit is known as this step's own.
+    pub identity: String,
+    /// The time of the commit. It is fixed, so that the same parent gives the same commit id.
+    pub time: Timestamp,
+    /// The directory of the environment; `.` is the root.
+    pub directory: String,
+    /// What to edit, in order.
+    pub edits: Vec<Edit>,
+}
+
+/// One edit of the files of an environment. `task` is the index of the task that asks for it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Edit {
+    /// Set images in the kustomization of the directory.
+    KustomizeImages {
+        /// The task.
+        task: usize,
+        /// The images to set.
+        images: Vec<Image>,
+    },
+    /// Set image tags in a Helm values file.
+    HelmImages {
+        /// The task.
+        task: usize,
+        /// The values file, relative to the directory.
+        file: String,
+        /// The path of the tag; may contain `{name}`.
+        path: String,
+        /// The images to set.
+        images: Vec<Image>,
+    },
+    /// Replace text by a regular expression.
+    ReplaceText {
+        /// The task.
+        task: usize,
+        /// The file, relative to the directory. `None`: every YAML file in the directory and below it, of which
+        /// at least one must match.
+        file: Option<String>,
+        /// The regular expression.
+        pattern: String,
+        /// What to put in its place; `${1}` stands for the first group.
+        with: String,
+    },
+    /// Set one value in a YAML file.
+    YamlSet {
+        /// The task.
+        task: usize,
+        /// The file, relative to the directory.
+        file: String,
+        /// The dotted path of the value.
+        path: String,
+        /// The value.
+        value: Value,
+    },
+    /// Bring the changes of a commit of a configuration repository into the directory.
+    ConfigMerge {
+        /// The task.
+        task: usize,
+        /// The URL of the configuration repository.
+        repository: String,
+        /// The commit.
+        sha: String,
+        /// How.
+        strategy: MergeStrategy,
+        /// The directory in the configuration repository to take from. `None`: all of it.
+        source_path: Option<String>,
+    },
+    /// Render the kustomization of the directory into one file.
+    KustomizeBuild {
+        /// The task.
+        task: usize,
+        /// The file to write, relative to the directory.
+        output: String,
+    },
+}
+
+/// How a configuration commit is brought in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergeStrategy {
+    /// Apply what the commit changed.
+    CherryPick,
+    /// Copy the files that the commit changed.
+    Overlay,
+}
+
+/// A pull request to open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullRequestOrder {
+    /// The branch with the change.
+    pub head: String,
+    /// The branch to merge into.
+    pub base: String,
+    /// The title.
+    pub title: String,
+    /// The body, in Markdown; it starts with the marker.
+    pub body: String,
+    /// The labels.
+    pub labels: Vec<String>,
+    /// By which the pull request is known as this step's own.
+    pub marker: String,
+}
+
+/// A call of a custom task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskCall {
+    /// The index of the task.
+    pub index: usize,
+    /// Where to post to.
+    pub url: String,
+    /// How long to wait for the answer.
+    pub timeout: SignedDuration,
+    /// The Secret whose value proves who calls, in the step's namespace.
+    pub secret: Option<SecretKey>,
+    /// The header that carries it, as `Bearer <value>`.
+    pub header: String,
+    /// The request.
+    pub body: Value,
+    /// Which attempt this is, counted from 1.
+    pub attempt: u32,
+}
+
+/// One value of a Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretKey {
+    /// The name of the Secret.
+    pub name: String,
+    /// The key in it.
+    pub key: String,
+}
+
+/// What came of an effect.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It is done, or was done before.
+    Done,
+    /// The change is in the repository.
+    Committed {
+        /// The commit that holds the change.
+        commit: String,
+        /// The commit that it was built on.
+        base: Option<String>,
+        /// Whether there is such a commit of ours. `false`: the branch says all of it already, and `commit` is its tip.
+        pushed: bool,
+        /// The files that changed.
+        files: Vec<String>,
+        /// The images that changed.
+        moves: Vec<ImageMove>,
+    },
+    /// The pull request as it is now.
+    PullRequest(PullRequest),
+    /// There is none.
+    NoPullRequest,
+    /// What a custom task answered.
+    TaskAnswer {
+        /// Whether the promotion may go on.
+        success: bool,
+        /// Why.
+        message: String,
+    },
+    /// It cannot be done as asked, however often it is tried: the files or the order are wrong.
+    Refused {
+        /// The task whose edit was refused.
+        task: Option<usize>,
+        /// Why, and what to change.
+        message: String,
+    },
+    /// It is not permitted as things are, and goes on by itself once somebody mends that: credentials, protection.
+    Blocked {
+        /// Why, and what to change.
+        message: String,
+    },
+    /// The world failed.
+    Fault {
+        /// What failed.
+        message: String,
+        /// When the other side wants to be asked again.
+        retry_after: Option<SignedDuration>,
+    },
+}
+
+/// An image that went from one version to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageMove {
+    /// The repository of the image.
+    pub repository: String,
+    /// The version before, if there was one.
+    pub from: Option<String>,
+    /// The version now.
+    pub to: String,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// What to do; one thing at a time.
+    pub effect: Option<Effect>,
+    /// The status to write when there is nothing to do, and it differs from the observed.
+    pub status: Option<PromotionStepStatus>,
+    /// When to look again if nothing else happens.
+    pub wake: Option<Timestamp>,
+    /// Transitions.
+    pub notes: Vec<Note>,
+}
+
+impl Plan {
+    fn act(effect: Effect) -> Plan {
+        Plan { effect: Some(effect), ..Plan::default() }
+    }
+}
+
+/// Decides what to do next.
+pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
+    if snapshot.step.metadata.deletion_timestamp.is_some() {
+        return removal::plan(snapshot);
+    }
+    let state = snapshot.step.status.as_ref().and_then(|status| status.state);
+    match state {
+        None | Some(PromotionState::Pending) => pending::plan(snapshot),
+        Some(PromotionState::Promoting) => promoting::plan(snapshot),
+        Some(PromotionState::WaitingForMerge) => waiting::plan(snapshot),
+        Some(PromotionState::HealthChecking) => verifying::plan(snapshot),
+        Some(PromotionState::Failed) => waiting::abandon(snapshot),
+        Some(PromotionState::Verified) => Plan::default(),
+    }
+}
+
+/// The commit whose arrival in the environment is waited for.
+pub fn promoted_commit(status: &PromotionStepStatus) -> Option<&str> {
+    draft::output(status, draft::MERGE_COMMIT).or_else(|| draft::output(status, draft::COMMIT))
+}

@@ -166,7 +166,7 @@ impl Condition {
         let cost = COSTS.iter().find(costs).copied().unwrap_or(MAX_COST);
         // Another instant may take another branch, so there is some room. Watching the clock costs more.
         let limits = Limits { cost: cost.saturating_mul(4).min(MAX_COST) };
-        let one_look = if expression.program.uses_now() { cost * 8 } else { cost };
+        let one_look = if expression.program.uses_now() { cost * 5 / 2 } else { cost };
         Ok(Condition { expression, world, limits, looks: (LOOKING_COST / one_look).min(MAX_LOOKS) })
     }
 

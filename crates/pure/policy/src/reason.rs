@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use jiff::Timestamp;
 use kardinal_api::PolicyGateSpec;
 use kardinal_api::kardinal::GateOverride;
 use kardinal_cel::ast::{BinaryOp, Expr, ExprKind};
@@ -41,7 +42,7 @@ pub(crate) fn values(expression: &Expression, world: &World) -> String {
             }
         }
         if part.program.uses_now() && !leaves.iter().any(|(known, _)| known == "now()") {
-            leaves.push(("now()".to_owned(), world.now().to_string()));
+            leaves.push(("now()".to_owned(), whole_second(world.now()).to_string()));
         }
     }
     let threshold = match parts.as_slice() {
@@ -172,6 +173,11 @@ fn shown(reference: &Reference, world: &World) -> String {
         value = next;
     }
     cut(&value.to_string(), MAX_VALUE)
+}
+
+/// Fractions of a second would make every reason another one.
+fn whole_second(instant: Timestamp) -> Timestamp {
+    Timestamp::from_second(instant.as_second()).unwrap_or(instant)
 }
 
 /// Whitespace in one piece.

@@ -76,13 +76,13 @@ async fn snapshot(story: &Story<'_>) -> anyhow::Result<Value> {
 /// Lives through one death, with somebody who starts the controllers again.
 fn live(death: Option<Death>) -> anyhow::Result<(Value, usize)> {
     let mut lived = (Value::Null, 0);
-    in_memory_overheard(async |world, requests| {
+    in_memory_overheard(kardinal_testkit::world::graphs(), async |world, requests| {
         if let Some(death) = death {
             requests.die(death);
         }
         let seen = tokio::select! {
             seen = life(world) => seen?,
-            () = supervise(world, requests) => Value::Null,
+            died = supervise(world, requests) => died?,
         };
         lived = (seen, requests.writes());
         Ok(())
@@ -90,12 +90,12 @@ fn live(death: Option<Death>) -> anyhow::Result<(Value, usize)> {
     Ok(lived)
 }
 
-async fn supervise(world: &World, requests: &Requests) {
+async fn supervise(world: &World, requests: &Requests) -> anyhow::Result<Value> {
     loop {
         requests.dead().await;
         world.stop_controllers().await;
         requests.revive();
-        world.start_controllers().await;
+        world.start_controllers().await?;
     }
 }
 

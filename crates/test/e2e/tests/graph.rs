@@ -206,7 +206,7 @@ async fn a_restart_changes_nothing(world: &World) -> anyhow::Result<()> {
     story.condition("fan", "Ready", "True", "Ready").await?;
     world.stop_controllers().await;
     let before = versions(&story).await?;
-    world.start_controllers().await;
+    world.start_controllers().await?;
 
     // A second Graph shows that they have started and come to rest.
     story.apply(&fan_out("second", "${base.data.region}")).await?;
@@ -229,7 +229,7 @@ async fn versions(story: &Story<'_>) -> anyhow::Result<Vec<Value>> {
 /// A Graph at rest costs nothing: no write, no list, for a whole day.
 #[test]
 fn a_steady_graph_makes_no_request() -> anyhow::Result<()> {
-    kardinal_testkit::world::in_memory_overheard(async |world, requests| {
+    kardinal_testkit::world::in_memory_overheard(kardinal_testkit::world::graphs(), async |world, requests| {
         let story = Story::new(world);
         story.apply(&fan_out("fan", "${base.data.region}")).await?;
         story.condition("fan", "Ready", "True", "Ready").await?;
@@ -249,7 +249,7 @@ fn a_steady_graph_makes_no_request() -> anyhow::Result<()> {
 #[test]
 fn a_chain_costs_one_write_per_object() -> anyhow::Result<()> {
     const LENGTH: usize = 50;
-    kardinal_testkit::world::in_memory_overheard(async |world, requests| {
+    kardinal_testkit::world::in_memory_overheard(kardinal_testkit::world::graphs(), async |world, requests| {
         let nodes: Vec<Value> = (0..LENGTH)
             .map(|index| {
                 let before = match index {

@@ -5,33 +5,42 @@
 
 pub mod child;
 pub mod clock;
+pub mod outside;
 pub mod real;
 pub mod requests;
+pub mod shop;
 pub mod story;
 pub mod up;
 pub mod world;
 
+pub use shop::Shop;
 pub use story::Story;
 pub use world::{World, WorldKind};
 
-/// Makes one test per world out of a scenario `async fn(&World) -> anyhow::Result<()>`.
+/// Makes one test per world out of a scenario `async fn(&World) -> anyhow::Result<()>`: of Graphs only, or, as
+/// `in_three_worlds!(promotions: name)`, of the whole product.
 #[macro_export]
 macro_rules! in_three_worlds {
     ($name:ident) => {
+        $crate::in_three_worlds!(graphs: $name);
+    };
+    ($settings:ident: $name:ident) => {
         mod $name {
+            use $crate::world;
+
             #[test]
             fn in_memory() -> anyhow::Result<()> {
-                $crate::world::in_memory(async |world| super::$name(world).await)
+                world::in_memory(world::$settings(), async |world| super::$name(world).await)
             }
 
             #[test]
             fn on_kardinal_up() -> anyhow::Result<()> {
-                $crate::world::on_kardinal_up(async |world| super::$name(world).await)
+                world::on_kardinal_up(world::$settings(), async |world| super::$name(world).await)
             }
 
             #[test]
             fn on_real_kubernetes() -> anyhow::Result<()> {
-                $crate::world::on_real_kubernetes(async |world| super::$name(world).await)
+                world::on_real_kubernetes(world::$settings(), async |world| super::$name(world).await)
             }
         }
     };

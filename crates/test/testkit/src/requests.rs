@@ -36,9 +36,12 @@ struct State {
 }
 
 /// What becomes of one request.
-enum Fate {
+pub(crate) enum Fate {
+    /// It is carried out.
     Pass,
+    /// It is carried out, and the answer is lost.
     PassUnheard,
+    /// It never arrives.
     Lost,
 }
 
@@ -82,13 +85,21 @@ impl Requests {
     }
 
     fn hear(&self, request: &http::Request<kube::client::Body>) -> Fate {
+        let what = format!("{} {}", request.method(), request.uri());
+        if request.method() == http::Method::GET {
+            let mut state = self.lock();
+            state.heard.push(what);
+            return if state.dead { Fate::Lost } else { Fate::Pass };
+        }
+        self.hear_write(what)
+    }
+
+    /// Hears a write, whether to the server or to a repository.
+    pub(crate) fn hear_write(&self, what: String) -> Fate {
         let mut state = self.lock();
-        state.heard.push(format!("{} {}", request.method(), request.uri()));
+        state.heard.push(what);
         if state.dead {
             return Fate::Lost;
-        }
-        if request.method() == http::Method::GET {
-            return Fate::Pass;
         }
         state.writes += 1;
         let fate = match state.death {

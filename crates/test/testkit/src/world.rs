@@ -14,6 +14,7 @@ use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::clock::{ShiftedClock, VirtualClock};
+use crate::outside::Workshop;
 use crate::real::{Cluster, programs};
 use crate::requests::Requests;
 use crate::up::Up;
@@ -41,6 +42,10 @@ pub struct World {
     /// The scenario's namespace.
     pub namespace: String,
     clock: WorldClock,
+    /// The forge and the repositories of the scenario.
+    pub workshop: Workshop,
+    requests: Requests,
+    settings: Settings,
     controllers: tokio::sync::Mutex<Option<Controllers>>,
     /// The controllers' own client, so that their requests can be told from the scenario's.
     controllers_client: kube::Client,
@@ -65,6 +70,8 @@ impl World {
         kind: WorldKind,
         client: kube::Client,
         controllers_client: kube::Client,
+        requests: Requests,
+        settings: Settings,
         clock: WorldClock,
     ) -> anyhow::Result<World> {
         // `RUST_LOG=kardinal=debug cargo test …` shows what the controllers do; a second subscriber is no news.
@@ -77,8 +84,10 @@ impl World {
         let made = namespaces.create(&PostParams::default(), &namespace).await?;
         let namespace = made.metadata.name.context("the server names the namespace")?;
         let controllers = tokio::sync::Mutex::new(None);
-        let world = World { kind, client, namespace, clock, controllers, controllers_client };
-        world.start_controllers().await;
+        let workshop = Workshop::new()?;
+        let world =
+            World { kind, client, namespace, clock, workshop, requests, settings, controllers, controllers_client };
+        world.start_controllers().await?;
         Ok(world)
     }
 
@@ -98,13 +107,15 @@ impl World {
     }
 
     /// Starts our controllers unless they run.
-    pub async fn start_controllers(&self) {
+    pub async fn start_controllers(&self) -> anyhow::Result<()> {
         let mut controllers = self.controllers.lock().await;
         if controllers.is_none() {
+            let client = self.controllers_client.clone();
+            let outside = self.workshop.outside(client.clone(), &self.requests)?;
             let clock = self.clock.shared();
-            *controllers =
-                Some(Controllers::start(self.controllers_client.clone(), clock, &Settings::default()));
+            *controllers = Some(Controllers::start(client, clock, &self.settings, outside));
         }
+        Ok(())
     }
 
     /// Stops our controllers and forgets everything they remembered.
@@ -133,13 +144,27 @@ impl World {
     }
 }
 
+/// Controllers that only run Graphs: the scenario itself plays everybody else.
+pub fn graphs() -> Settings {
+    Settings { promotions: false, ..Settings::default() }
+}
+
+/// Controllers that promote Bundles.
+pub fn promotions() -> Settings {
+    Settings::default()
+}
+
 /// Runs a scenario in memory, with virtual time.
-pub fn in_memory(scenario: impl AsyncFnOnce(&World) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    in_memory_overheard(async |world, _| scenario(world).await)
+pub fn in_memory(
+    settings: Settings,
+    scenario: impl AsyncFnOnce(&World) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    in_memory_overheard(settings, async |world, _| scenario(world).await)
 }
 
 /// Runs a scenario in memory that also sees every request of the controllers.
 pub fn in_memory_overheard(
+    settings: Settings,
     scenario: impl AsyncFnOnce(&World, &Requests) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
@@ -155,7 +180,8 @@ pub fn in_memory_overheard(
         let client = server.client("default");
         let requests = Requests::default();
         let overheard = requests.overhear(server.router());
-        let world = World::start(WorldKind::Memory, client, overheard, WorldClock::Virtual(clock)).await?;
+        let clock = WorldClock::Virtual(clock);
+        let world = World::start(WorldKind::Memory, client, overheard, requests.clone(), settings, clock).await?;
         let told = scenario(&world, &requests).await;
         world.stop_controllers().await;
         server.shutdown().await;
@@ -164,18 +190,24 @@ pub fn in_memory_overheard(
 }
 
 /// Runs a scenario on `kardinal up` over HTTPS. The controllers run in this process, so that their clock can be moved.
-pub fn on_kardinal_up(scenario: impl AsyncFnOnce(&World) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let up = Up::start(&["--graph-controller=external"])?;
-    let told = over_https(WorldKind::Up, &up.kubeconfig, scenario);
+pub fn on_kardinal_up(
+    settings: Settings,
+    scenario: impl AsyncFnOnce(&World) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let up = Up::start(&["--no-controllers"])?;
+    let told = over_https(WorldKind::Up, &up.kubeconfig, settings, scenario);
     told.with_context(|| format!("kardinal up said:\n{}", up.log()))
 }
 
 /// Runs a scenario on a real kube-apiserver, one at a time: our controllers see the whole cluster.
-pub fn on_real_kubernetes(scenario: impl AsyncFnOnce(&World) -> anyhow::Result<()>) -> anyhow::Result<()> {
+pub fn on_real_kubernetes(
+    settings: Settings,
+    scenario: impl AsyncFnOnce(&World) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     static TURN: Mutex<()> = Mutex::new(());
     let Some(kubeconfig) = real_kubeconfig()? else { return Ok(()) };
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    over_https(WorldKind::Real, &kubeconfig, scenario)
+    over_https(WorldKind::Real, &kubeconfig, settings, scenario)
 }
 
 /// The kubeconfig of this process's real cluster, which is started on first use.
@@ -194,13 +226,14 @@ pub fn real_kubeconfig() -> anyhow::Result<Option<std::path::PathBuf>> {
 fn over_https(
     kind: WorldKind,
     kubeconfig: &std::path::Path,
+    settings: Settings,
     scenario: impl AsyncFnOnce(&World) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let client = client_of(kubeconfig).await?;
-        let world =
-            World::start(kind, client.clone(), client, WorldClock::Shifted(ShiftedClock::new())).await?;
+        let clock = WorldClock::Shifted(ShiftedClock::new());
+        let world = World::start(kind, client.clone(), client, Requests::default(), settings, clock).await?;
         let told = scenario(&world).await;
         world.stop_controllers().await;
         told

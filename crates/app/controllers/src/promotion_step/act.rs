@@ -6,7 +6,8 @@ use jiff::SignedDuration;
 use kardinal_cluster::Answer;
 use kardinal_git::{Author, Committed, Order};
 use kardinal_planner::promotion_step::{
-    CommitOrder, Effect, FINALIZER, MANAGER, Outcome, PullRequest, PullRequestOrder, PullRequestState,
+    CommitOrder, CommitState, Effect, FINALIZER, MANAGER, Outcome, PullRequest, PullRequestOrder,
+    PullRequestState, STATUS_CONTEXT,
 };
 use kardinal_scm as scm;
 
@@ -23,14 +24,7 @@ pub(super) async fn act(controller: &Controller, observation: &Observation, effe
         Effect::Commit(order) => commit(controller, observation, order).await,
         Effect::CallTask(call) => task::call(&controller.context, &observation.key.0, call).await,
         Effect::DeleteBranch { branch, commit } => {
-            let remote = match controller.context.remote(&observation.key.0, &observation.step).await {
-                Ok(remote) => remote,
-                Err(trouble) => return trouble.into(),
-            };
-            match controller.context.repositories.delete_branch(&remote, branch, commit).await {
-                Ok(()) => Outcome::Done,
-                Err(error) => of_git(controller, observation, error),
-            }
+            delete_branch(controller, observation, branch, commit.as_deref()).await
         }
         pull_request => forge(controller, observation, pull_request).await,
     }
@@ -43,6 +37,32 @@ async fn finalizer(controller: &Controller, observation: &Observation, on: bool)
         Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
             Outcome::Fault { message, retry_after: None }
         }
+    }
+}
+
+async fn delete_branch(
+    controller: &Controller,
+    observation: &Observation,
+    branch: &str,
+    commit: Option<&str>,
+) -> Outcome {
+    let repositories = &controller.context.repositories;
+    let remote = match controller.context.remote(&observation.key.0, &observation.step).await {
+        Ok(remote) => remote,
+        Err(trouble) => return trouble.into(),
+    };
+    let held = match commit {
+        Some(commit) => Ok(Some(commit.to_owned())),
+        None => repositories.tip(&remote, branch).await,
+    };
+    let deleted = match held {
+        Ok(Some(commit)) => repositories.delete_branch(&remote, branch, &commit).await,
+        Ok(None) => Ok(()),
+        Err(error) => Err(error),
+    };
+    match deleted {
+        Ok(()) => Outcome::Done,
+        Err(error) => of_git(controller, observation, error),
     }
 }
 
@@ -140,8 +160,11 @@ async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Er
         }
         Effect::SetCommitStatus { sha, state, description } => {
             let status = scm::CommitStatus {
-                context: "kardinal/gates".to_owned(),
-                state: *state,
+                context: STATUS_CONTEXT.to_owned(),
+                state: match state {
+                    CommitState::Pending => scm::CommitState::Pending,
+                    CommitState::Success => scm::CommitState::Success,
+                },
                 description: description.clone(),
                 url: None,
             };

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use kardinal_git::{Change, ChangeError, FileChange, Remote, Tree, Write};
+use kardinal_git::{Change, ChangeError, EntryKind, FileChange, Remote, Tree, Write};
 use kardinal_manifest::{helm, kustomize, replace, yaml};
-use kardinal_planner::promotion_step::{CommitOrder, Edit, ImageMove, MergeStrategy, image_moves};
+use kardinal_planner::promotion_step::{CommitOrder, Edit, ImageMove, MergeStrategy};
 
+use super::facts::image_moves;
 use crate::Context;
 
 /// Edits that are carried out on whatever tip the branch has.
@@ -78,11 +79,14 @@ impl Edits {
                     helm::set_images(&place, &text, path, images).map_err(|error| stop(error.to_string()))?;
                 files.write(place, after);
             }
-            Edit::ReplaceText { file, pattern, with, .. } => {
+            Edit::ReplaceText { file: Some(file), pattern, with, .. } => {
                 let (place, text) = files.text(file).map_err(stop)?;
                 let after =
                     replace::replace(&place, &text, pattern, with).map_err(|error| stop(error.to_string()))?;
                 files.write(place, after);
+            }
+            Edit::ReplaceText { file: None, pattern, with, .. } => {
+                files.replace_everywhere(pattern, with).map_err(stop)?;
             }
             Edit::YamlSet { file, path, value, .. } => {
                 let (place, text) = files.text(file).map_err(stop)?;
@@ -183,6 +187,44 @@ impl Files<'_> {
         self.changed.insert(place, Some(text.into_bytes()));
     }
 
+    /// Replaces in every YAML file of the directory; at least one must match.
+    fn replace_everywhere(&mut self, pattern: &str, with: &str) -> Result<(), String> {
+        let mut last = format!("`{}` has no YAML file", self.directory);
+        let mut matched = false;
+        for place in self.yaml_files()? {
+            let Some(content) = self.read(&place)? else { continue };
+            let Ok(text) = String::from_utf8(content) else { continue };
+            match replace::replace(&place, &text, pattern, with) {
+                Ok(after) => {
+                    matched = true;
+                    self.write(place, after);
+                }
+                Err(error) => last = error.to_string(),
+            }
+        }
+        if matched { Ok(()) } else { Err(last) }
+    }
+
+    fn yaml_files(&self) -> Result<Vec<String>, String> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.directory.trim_matches('.').to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in self.tree.list(&folder).map_err(|error| error.to_string())? {
+                match entry.kind {
+                    EntryKind::Directory => folders.push(entry.path),
+                    EntryKind::File | EntryKind::Executable
+                        if entry.path.ends_with(".yaml") || entry.path.ends_with(".yml") =>
+                    {
+                        found.push(entry.path);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
     /// Brings a commit of another repository into the directory.
     fn merge(&mut self, changes: &[FileChange], how: MergeStrategy, source: Option<&str>) -> Result<(), String> {
         let inside = changes.iter().filter_map(|change| {
@@ -198,7 +240,7 @@ impl Files<'_> {
                 MergeStrategy::Overlay => change.after.clone(),
                 MergeStrategy::CherryPick => {
                     let ours = self.read(&place)?;
-                    kardinal_git::merge_file(&place, change, ours.as_deref())?
+                    kardinal_git::graft(&place, change, ours.as_deref())?
                 }
             };
             self.changed.insert(place, merged);

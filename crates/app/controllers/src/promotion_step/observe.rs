@@ -7,10 +7,11 @@ use kardinal_api::forge;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionState, PromotionStep};
 use kardinal_cluster::View;
 use kardinal_graph::Gvk;
-use kardinal_planner::health::{self, Chosen, HealthFacts, Target};
-use kardinal_planner::promotion_step::{PullRequest, Snapshot, gate_texts, hold};
+use kardinal_planner::health::{self, HealthFacts, Target};
+use kardinal_planner::promotion_step::{PullRequest, Snapshot, promoted_commit};
 use serde_json::Value;
 
+use super::facts::{gate_texts, health_facts, health_kinds, hold, unreachable};
 use super::Controller;
 use crate::driver::{Key, Next};
 use crate::objects::{get, gvk, label, list};
@@ -93,7 +94,7 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         .map(|bundle| gate_texts(&step, bundle, before.as_ref(), &gates, now))
         .unwrap_or_default();
     let health = match step.status.as_ref().and_then(|status| status.state) {
-        Some(PromotionState::HealthChecking) => Some(health_facts(controller, key, &step, now).await?),
+        Some(PromotionState::HealthChecking) => Some(look(controller, key, &step, now).await?),
         _ => {
             controller.following().forget(key);
             None
@@ -116,7 +117,7 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
 }
 
 /// Looks at what the adapter looks at, on the cluster that the step names.
-async fn health_facts(
+async fn look(
     controller: &Controller,
     key: &Key,
     step: &PromotionStep,
@@ -128,24 +129,26 @@ async fn health_facts(
         None => context.watches.clone(),
         Some(secret) => match context.clusters.watches(context, &key.0, secret).await {
             Ok(watches) => watches,
-            Err(problem) => return Ok(HealthFacts::unreachable(&step.spec, problem)),
+            Err(problem) => return Ok(unreachable(&step.spec, problem)),
         },
     };
-    for kind in health::kinds(&step.spec) {
-        watches.ensure(&kind);
+    let kinds = health_kinds(&step.spec);
+    for kind in &kinds {
+        watches.ensure(kind);
     }
-    let view = watches.view(&health::kinds(&step.spec));
     let installed = |api_version: &str, kind: &str| {
+        let view = watches.view(&kinds);
         Gvk::parse(api_version, kind).is_some_and(|gvk| view.scope(&gvk).is_some())
     };
-    let Chosen { target, fallbacks, warning } = health::choose(&step.spec, &installed);
-    let candidates: Vec<Target> = std::iter::once(target).chain(fallbacks).collect();
+    let chosen = health::choose(&step.spec, &installed);
     // Listen first, then look: nothing that happens in between is missed.
-    controller.following().follow(key, candidates.clone());
+    let candidates = std::iter::once(&chosen.target).chain(&chosen.fallbacks).cloned().collect();
+    controller.following().follow(key, candidates);
+    let view = watches.view(&kinds);
     if !view.settled() {
         return Err(Next::At(Some(now + crate::RETRY)));
     }
-    let mut facts = health::facts(&candidates, warning, |target| select(&view, target));
+    let mut facts = health_facts(chosen, |target| select(&view, target));
     facts.contains = ancestry(controller, key, step, &facts).await;
     Ok(facts)
 }
@@ -172,8 +175,7 @@ async fn ancestry(
     facts: &HealthFacts,
 ) -> BTreeMap<String, bool> {
     let mut known = controller.remember(key, |memory| memory.contains.clone());
-    let outputs = step.status.as_ref().map(|status| &status.outputs);
-    let Some(commit) = outputs.and_then(|outputs| outputs.get("commit")) else { return known };
+    let Some(commit) = step.status.as_ref().and_then(promoted_commit) else { return known };
     let seen = facts.objects.iter().filter_map(|object| health::revision_of(&facts.target, object));
     for revision in seen.filter(|revision| revision != commit) {
         // A revision that does not contain the commit never will; one that is not known yet may be asked for again.

@@ -109,6 +109,16 @@ pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
     all
 }
 
+/// The steps with a pull request in a repository that one of these URLs means.
+pub(super) fn in_repository(controller: &Controller, urls: &[String]) -> Vec<Key> {
+    let view = controller.context.watches.view(&observe::kinds());
+    keys::<PromotionStep>(&view, None, |step| {
+        let own = text(step, "/spec/git/url");
+        text(step, "/status/state") == "WaitingForMerge"
+            && urls.iter().any(|url| kardinal_scm::same_repository(own, url))
+    })
+}
+
 fn requires(step: &Value, gate: &str) -> bool {
     let gates = step.pointer("/spec/requiredGates").and_then(Value::as_array);
     gates.into_iter().flatten().any(|name| name.as_str() == Some(gate))

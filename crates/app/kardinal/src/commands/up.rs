@@ -1,17 +1,19 @@
 //! `kardinal up`: the whole control plane on this machine.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use kardinal_apiserver::{Options, Server, write_kubeconfig};
+use kardinal_apiserver::{Handle, Options, Server, write_kubeconfig};
 use kardinal_cluster::{SystemClock, install};
-use kardinal_controllers::{Controllers, GraphController};
+use kardinal_controllers::{Controllers, GraphController, LocalForge};
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use crate::args::UpArguments;
 use crate::failure::{Failure, Kind};
-use crate::output;
+use crate::http::{self, Keys, Web};
+use crate::{demo, output, outside};
 
 /// Serves until it is asked to stop.
 pub(crate) fn run(arguments: UpArguments) -> anyhow::Result<()> {
@@ -26,30 +28,97 @@ async fn serve(arguments: UpArguments) -> anyhow::Result<()> {
     let server = Server::start(Options { data_dir, ..Options::default() }).await?;
     // Only now is the directory ours. Whoever waits for the file must not find that of the last run.
     remove(&endpoints)?;
+    let handle = listen(&server, &arguments).await?;
+    let client = server.client("default");
+    install::ensure_definitions(&client, &kardinal_api::crds()).await?;
+    let web_listener = http::bind(arguments.http).await?;
+    let web_url = format!("http://{}", web_listener.local_addr()?);
+    let stop = CancellationToken::new();
+    let running = match arguments.no_controllers {
+        true => None,
+        false => Some(start(&arguments, client.clone(), &web_url, web_listener, stop.clone()).await?),
+    };
+    let place = Place {
+        kubernetes: format!("https://{}", handle.local_addr()),
+        web: running.is_some().then(|| web_url.clone()),
+        dir: dir.clone(),
+        ephemeral: arguments.ephemeral,
+    };
+    place.write(&endpoints)?;
+    match (&running, arguments.demo) {
+        (Some(running), true) => demo::run(client, &running.demo_parts(&web_url), &place, super::asked_to_stop()).await?,
+        _ => {
+            output::text(&place.greeting(arguments.controllers.settings().graph_controller));
+            super::asked_to_stop().await?;
+        }
+    }
+    output::text("Stopping.\n");
+    stop.cancel();
+    if let Some(running) = running {
+        running.stop().await?;
+    }
+    server.shutdown().await;
+    remove(&endpoints)
+}
+
+async fn listen(server: &Server, arguments: &UpArguments) -> anyhow::Result<Handle> {
     let listener = TcpListener::bind(arguments.listen).await.map_err(|error| {
         Failure::new(Kind::Failed, format!("cannot listen on `{}`: {error}", arguments.listen)).hint(
             "choose another address with `--listen`, for example `--listen 127.0.0.1:0` for any free port",
         )
     })?;
     let handle = server.serve(listener).await?;
-    let kubeconfig = dir.join("kubeconfig");
     if arguments.ephemeral {
-        write_kubeconfig(&kubeconfig, handle.kubeconfig())?;
+        write_kubeconfig(&arguments.data_dir.join("kubeconfig"), handle.kubeconfig())?;
     }
-    let client = server.client("default");
-    install::ensure_definitions(&client, &kardinal_api::crds()).await?;
+    Ok(handle)
+}
+
+/// Controllers and the web side.
+struct Running {
+    controllers: Arc<Controllers>,
+    web: tokio::task::JoinHandle<anyhow::Result<()>>,
+    forge: LocalForge,
+    git: Arc<kardinal_git::Git>,
+}
+
+async fn start(
+    arguments: &UpArguments,
+    client: kube::Client,
+    web_url: &str,
+    listener: TcpListener,
+    stop: CancellationToken,
+) -> anyhow::Result<Running> {
+    let dir = std::path::absolute(&arguments.data_dir)?;
+    let forge = LocalForge {
+        store: Arc::new(kardinal_forge::Store::new(dir.join("repositories"))),
+        url: format!("{web_url}/git/"),
+    };
+    let git = Arc::new(outside::git(dir.join("git-cache"), Some(&forge)));
+    let outside = outside::outside(client.clone(), git.clone(), Some(forge.clone()))?;
+    let metrics = outside.metrics.clone();
     let settings = arguments.controllers.settings();
-    let controllers = Controllers::start(client, Arc::new(SystemClock), &settings);
-    let url = format!("https://{}", handle.local_addr());
-    let written = serde_json::json!({"kubernetes": url});
-    std::fs::write(&endpoints, format!("{written:#}\n")).context("cannot write `endpoints.json`")?;
-    let greeting = Greeting { url: &url, dir, kubeconfig: &kubeconfig, ephemeral: arguments.ephemeral };
-    output::text(&greeting.render(settings.graph_controller));
-    super::asked_to_stop().await?;
-    output::text("Stopping.\n");
-    controllers.stop().await;
-    server.shutdown().await;
-    remove(&endpoints)
+    let controllers =
+        Arc::new(Controllers::start(client.clone(), Arc::new(SystemClock), &settings, outside));
+    let keys = Keys::of_directory(&arguments.data_dir)?;
+    let web = Arc::new(Web::new(client, keys, metrics, controllers.clone(), Some(forge.clone())));
+    let web = tokio::spawn(http::serve(listener, web, stop));
+    Ok(Running { controllers, web, forge, git })
+}
+
+impl Running {
+    fn demo_parts(&self, web_url: &str) -> demo::Parts {
+        demo::Parts { forge: self.forge.clone(), git: self.git.clone(), web: web_url.to_owned() }
+    }
+
+    async fn stop(self) -> anyhow::Result<()> {
+        self.web.await.context("the web side")??;
+        // The web side has ended, so nobody else holds the controllers.
+        if let Some(controllers) = Arc::into_inner(self.controllers) {
+            controllers.stop().await;
+        }
+        Ok(())
+    }
 }
 
 fn remove(path: &Path) -> anyhow::Result<()> {
@@ -62,15 +131,28 @@ fn remove(path: &Path) -> anyhow::Result<()> {
 }
 
 /// What runs where.
-struct Greeting<'a> {
-    url: &'a str,
-    dir: &'a Path,
-    kubeconfig: &'a Path,
-    ephemeral: bool,
+pub(crate) struct Place {
+    pub(crate) kubernetes: String,
+    pub(crate) web: Option<String>,
+    pub(crate) dir: PathBuf,
+    pub(crate) ephemeral: bool,
 }
 
-impl Greeting<'_> {
-    fn render(&self, graphs: GraphController) -> String {
+impl Place {
+    fn write(&self, path: &Path) -> anyhow::Result<()> {
+        let written = serde_json::json!({"kubernetes": self.kubernetes, "http": self.web});
+        // Whoever waits for the file must find all of it.
+        let half = path.with_extension("json.new");
+        std::fs::write(&half, format!("{written:#}\n")).context("cannot write `endpoints.json`")?;
+        std::fs::rename(&half, path).context("cannot write `endpoints.json`")
+    }
+
+    /// Where the kubeconfig is.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.dir.join("kubeconfig")
+    }
+
+    fn greeting(&self, graphs: GraphController) -> String {
         let data = match self.ephemeral {
             true => "in memory: everything is gone when this program ends".to_owned(),
             false => format!("{}", self.dir.display()),
@@ -79,23 +161,30 @@ impl Greeting<'_> {
             GraphController::Embedded => "run here",
             GraphController::External => "are left to another controller",
         };
-        let kubeconfig = self.kubeconfig.display();
+        let web = match &self.web {
+            Some(web) => format!("{web}  (/api/v1, /webhooks, /git, /metrics)"),
+            None => "off: the controllers run elsewhere".to_owned(),
+        };
+        let kubeconfig = self.kubeconfig();
+        let kubeconfig = kubeconfig.display();
         format!(
             "kardinal {version} is up.
 
   Kubernetes API  {url}
+  web             {web}
   kubeconfig      {kubeconfig}
   data            {data}
   Graphs          {graphs}
 
 Next:
+  kardinal init -f kardinal.yaml            a Pipeline from a few lines
+  kardinal get pipelines
   kubectl --kubeconfig {kubeconfig} api-resources --categories=kardinal
-  kubectl --kubeconfig {kubeconfig} apply -f deploy/samples/graph.yaml
 
 Ctrl-C stops it.
 ",
             version = env!("CARGO_PKG_VERSION"),
-            url = self.url,
+            url = self.kubernetes,
         )
     }
 }

@@ -135,7 +135,7 @@ impl Target<'_> {
 pub(crate) fn in_process(attack: impl AsyncFnOnce(&Target<'_>) -> anyhow::Result<()>) -> anyhow::Result<()> {
     count_panics();
     let before = PANICS.load(Ordering::SeqCst);
-    in_memory(async |world| {
+    in_memory(kardinal_testkit::world::graphs(), async |world| {
         let target = Target { client: &world.client };
         attack(&target).await?;
         target.still_answers().await

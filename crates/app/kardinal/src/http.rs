@@ -1,0 +1,105 @@
+//! The web side: Bundles from CI, webhooks from forges, the local forge, metrics and probes.
+
+mod bundles;
+mod keys;
+mod limits;
+mod pulls;
+mod webhooks;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::routing::{get, post};
+use kardinal_controllers::{Controllers, LocalForge, Metrics};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use keys::Keys;
+
+/// The largest body that anybody but git may send.
+const BODY_LIMIT: usize = 1024 * 1024;
+
+/// What the web side needs.
+pub(crate) struct Web {
+    pub(crate) client: kube::Client,
+    pub(crate) keys: Keys,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) controllers: Arc<Controllers>,
+    pub(crate) forge: Option<LocalForge>,
+    pub(crate) limits: limits::PerPipeline,
+    pub(crate) deliveries: webhooks::Deliveries,
+}
+
+impl Web {
+    pub(crate) fn new(
+        client: kube::Client,
+        keys: Keys,
+        metrics: Arc<Metrics>,
+        controllers: Arc<Controllers>,
+        forge: Option<LocalForge>,
+    ) -> Web {
+        Web {
+            client,
+            keys,
+            metrics,
+            controllers,
+            forge,
+            limits: limits::PerPipeline::default(),
+            deliveries: webhooks::Deliveries::default(),
+        }
+    }
+
+    fn router(self: Arc<Web>) -> Router {
+        let own = Router::new()
+            .route("/api/v1/bundles", post(bundles::create))
+            .route("/webhooks", post(webhooks::receive))
+            .route("/metrics", get(metrics))
+            .route("/healthz", get(async || "ok"))
+            .route("/readyz", get(ready))
+            .route("/forge/{namespace}/{repository}/pulls/{number}/diff", get(pulls::diff))
+            .layer(DefaultBodyLimit::max(BODY_LIMIT))
+            .with_state(self.clone());
+        match &self.forge {
+            Some(forge) => {
+                let guard = pulls::Guard::new(self.clone());
+                own.merge(kardinal_forge::router(forge.store.clone(), Arc::new(guard)))
+            }
+            None => own,
+        }
+    }
+}
+
+async fn metrics(State(web): State<Arc<Web>>) -> ([(http::HeaderName, &'static str); 1], String) {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(http::header::CONTENT_TYPE, kind)], web.metrics.render())
+}
+
+/// Ready means that the API server behind us answers.
+async fn ready(State(web): State<Arc<Web>>) -> (http::StatusCode, &'static str) {
+    match web.client.apiserver_version().await {
+        Ok(_) => (http::StatusCode::OK, "ok"),
+        Err(_) => (http::StatusCode::SERVICE_UNAVAILABLE, "the API server does not answer"),
+    }
+}
+
+/// A port that is ours, before anything is served on it.
+pub(crate) async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| {
+        crate::failure::Failure::new(
+            crate::failure::Kind::Failed,
+            format!("cannot listen on `{address}`: {error}"),
+        )
+        .hint("choose another address with `--http`, for example `--http 127.0.0.1:0` for any free port")
+        .into()
+    })
+}
+
+/// Serves until `stop`.
+pub(crate) async fn serve(listener: TcpListener, web: Arc<Web>, stop: CancellationToken) -> anyhow::Result<()> {
+    let router = web.router();
+    let stopped = async move { stop.cancelled().await };
+    axum::serve(listener, router).with_graceful_shutdown(stopped).await.context("the web side ended")
+}

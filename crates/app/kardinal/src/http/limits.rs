@@ -1,0 +1,63 @@
+//! How often a Pipeline may be given new Bundles.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// So many requests …
+const BURST: u32 = 100;
+/// … in so long a time.
+const WINDOW: Duration = Duration::from_secs(60);
+/// The Pipelines that are counted apart; beyond them the longest idle one is forgotten.
+const PIPELINES: usize = 10_000;
+
+/// A bucket of tokens for each Pipeline.
+#[derive(Default)]
+pub(crate) struct PerPipeline {
+    buckets: Mutex<BTreeMap<(String, String), Bucket>>,
+}
+
+struct Bucket {
+    left: f64,
+    filled: Instant,
+}
+
+impl PerPipeline {
+    /// Takes one token; without one, says after how long to come back.
+    pub(crate) fn take(&self, namespace: &str, pipeline: &str, now: Instant) -> Result<(), Duration> {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (namespace.to_owned(), pipeline.to_owned());
+        if buckets.len() >= PIPELINES && !buckets.contains_key(&key) {
+            let idle = buckets.iter().min_by_key(|(_, bucket)| bucket.filled).map(|(key, _)| key.clone());
+            idle.and_then(|idle| buckets.remove(&idle));
+        }
+        let bucket = buckets.entry(key).or_insert(Bucket { left: f64::from(BURST), filled: now });
+        let rate = f64::from(BURST) / WINDOW.as_secs_f64();
+        let passed = now.saturating_duration_since(bucket.filled).as_secs_f64();
+        bucket.left = (bucket.left + passed * rate).min(f64::from(BURST));
+        bucket.filled = now;
+        if bucket.left < 1.0 {
+            return Err(Duration::from_secs_f64((1.0 - bucket.left) / rate));
+        }
+        bucket.left -= 1.0;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hundred_in_a_minute_and_each_pipeline_for_itself() {
+        let limits = PerPipeline::default();
+        let start = Instant::now();
+        for _ in 0..BURST {
+            limits.take("default", "a", start).unwrap();
+        }
+        let wait = limits.take("default", "a", start).unwrap_err();
+        assert!(wait > Duration::ZERO && wait <= Duration::from_secs(1), "{wait:?}");
+        limits.take("default", "b", start).unwrap();
+        limits.take("default", "a", start + wait + Duration::from_millis(1)).unwrap();
+    }
+}

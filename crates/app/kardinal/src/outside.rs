@@ -1,0 +1,55 @@
+//! The world outside the cluster, as the controllers get it: git, forges, programs, counters.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kardinal_controllers::{LocalForge, Metrics, Outside, RealForges};
+use kardinal_git::Git;
+use kardinal_scm as scm;
+
+/// The caches of all repositories together.
+const CACHE_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+/// How long a cache is kept that nobody uses.
+const CACHE_AGE: Duration = Duration::from_secs(24 * 3600);
+
+/// The way to repositories.
+pub(crate) fn git(cache_dir: PathBuf, forge: Option<&LocalForge>) -> Git {
+    let local = forge
+        .map(|forge| kardinal_git::Local { prefix: forge.url.clone(), root: forge.store.root().to_owned() });
+    Git::new(kardinal_git::Settings { cache_dir, max_bytes: CACHE_BYTES, max_age: CACHE_AGE, local })
+}
+
+/// Everything outside.
+pub(crate) fn outside(client: kube::Client, git: Arc<Git>, forge: Option<LocalForge>) -> anyhow::Result<Outside> {
+    let metrics = Arc::new(Metrics::default());
+    let counted = Arc::new(Counted(metrics.clone()));
+    // A provider that is installed already is the same one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let http = reqwest::Client::builder()
+        .user_agent(concat!("kardinal/", env!("CARGO_PKG_VERSION")))
+        .redirect(reqwest::redirect::Policy::none())
+        .build()?;
+    Ok(Outside {
+        repositories: git,
+        forges: Arc::new(RealForges { http: scm::Http::new(scm::Settings::default(), Some(counted)), client }),
+        forge,
+        kustomize: find("kustomize"),
+        http,
+        metrics,
+    })
+}
+
+struct Counted(Arc<Metrics>);
+
+impl scm::Observer for Counted {
+    fn request(&self, endpoint: &'static str, status: u16, _: Duration) {
+        self.0.scm_request(endpoint, status);
+    }
+}
+
+/// A program on the search path.
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}

@@ -1,0 +1,133 @@
+//! The git processes that do the talking: started with nothing but what they need.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use http::HeaderMap;
+use tokio::process::{Child, Command};
+
+use super::Settings;
+
+/// What a client wants from a repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Service {
+    /// To read.
+    UploadPack,
+    /// To write.
+    ReceivePack,
+}
+
+impl Service {
+    pub(super) fn named(name: &str) -> Option<Service> {
+        [Service::UploadPack, Service::ReceivePack].into_iter().find(|service| service.name() == name)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Service::UploadPack => "git-upload-pack",
+            Service::ReceivePack => "git-receive-pack",
+        }
+    }
+
+    fn subcommand(self) -> &'static str {
+        match self {
+            Service::UploadPack => "upload-pack",
+            Service::ReceivePack => "receive-pack",
+        }
+    }
+}
+
+/// A protocol later than the first one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocol {
+    V1,
+    V2,
+}
+
+/// The protocol that a client asks for. Pushes know only the first one, and say so by themselves.
+pub(super) fn protocol(service: Service, headers: &HeaderMap) -> Option<Protocol> {
+    let asked = headers.get("git-protocol")?.to_str().ok()?;
+    let asks = |version: &str| asked.split(':').any(|part| part == version);
+    match service {
+        Service::UploadPack if asks("version=2") => Some(Protocol::V2),
+        Service::UploadPack if asks("version=1") => Some(Protocol::V1),
+        _ => None,
+    }
+}
+
+/// Settings that hold for every repository, whatever stands in its own file.
+const SETTINGS: [&str; 15] = [
+    "safe.directory=*",
+    "core.hooksPath=/dev/null",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "http.receivepack=true",
+    "uploadpack.allowFilter=true",
+    "uploadpack.allowReachableSHA1InWant=true",
+    "receive.autogc=false",
+    "receive.advertisePushOptions=false",
+    "receive.denyCurrentBranch=ignore",
+    "receive.fsckObjects=true",
+    // Old histories have these, and nobody can repair them any more.
+    "receive.fsck.missingSpaceBeforeDate=warn",
+    "receive.fsck.zeroPaddedFilemode=warn",
+    "receive.fsck.badTimezone=warn",
+    "receive.fsck.missingEmail=warn",
+];
+
+fn command(settings: &Settings, root: &Path, service: Service, protocol: Option<Protocol>) -> Command {
+    let mut command = Command::new(&settings.git);
+    command.env_clear();
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
+    }
+    command
+        .env("HOME", root.join(".nobody"))
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_ATTR_NOSYSTEM", "1")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("LC_ALL", "C");
+    match protocol {
+        Some(Protocol::V1) => command.env("GIT_PROTOCOL", "version=1"),
+        Some(Protocol::V2) => command.env("GIT_PROTOCOL", "version=2"),
+        None => &mut command,
+    };
+    for setting in SETTINGS {
+        command.arg("-c").arg(setting);
+    }
+    command.arg("-c").arg(format!("receive.maxInputSize={}", settings.max_body));
+    command.arg(service.subcommand()).arg("--stateless-rpc").kill_on_drop(true);
+    command
+}
+
+/// What git says about a repository before anything is asked.
+pub(super) async fn advertise(
+    settings: &Settings,
+    root: &Path,
+    folder: &Path,
+    service: Service,
+    protocol: Option<Protocol>,
+) -> std::io::Result<Vec<u8>> {
+    let mut command = command(settings, root, service, protocol);
+    command.arg("--advertise-refs").arg(folder).stdin(Stdio::null());
+    let output = tokio::time::timeout(settings.idle, command.output()).await??;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(std::io::Error::other(format!("{}: {}", service.name(), said.trim())));
+    }
+    Ok(output.stdout)
+}
+
+/// A process that waits for a request.
+pub(super) fn start(
+    settings: &Settings,
+    root: &Path,
+    folder: &Path,
+    service: Service,
+    protocol: Option<Protocol>,
+) -> std::io::Result<Child> {
+    let mut command = command(settings, root, service, protocol);
+    command.arg(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn()
+}

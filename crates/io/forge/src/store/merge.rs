@@ -1,0 +1,290 @@
+//! Bringing one branch into another: in memory, by a merge commit, with the ref moved by compare-and-swap.
+
+use std::collections::BTreeSet;
+
+use gix::merge::tree::TreatAsUnresolved;
+use gix::refs::Target;
+use gix::refs::transaction::{PreviousValue, RefEdit};
+use jiff::Timestamp;
+
+use super::diff::diff;
+use super::{FileDiff, Store, branch_name, tip};
+use crate::error::Error;
+
+/// How far back a merge that was made already is looked for.
+const SEARCH_LIMIT: usize = 20_000;
+
+/// Who a merge commit says made it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Author {
+    /// The name.
+    pub name: String,
+    /// The address, which need not exist.
+    pub email: String,
+}
+
+/// A merge to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergeOrder {
+    /// The branch that receives the change.
+    pub base: String,
+    /// The branch with the change.
+    pub head: String,
+    /// The commit that `base` must be at. Absent: wherever it is.
+    pub expected_base: Option<String>,
+    /// The commit that `head` must be at. Absent: wherever it is.
+    pub expected_head: Option<String>,
+    /// The message of the merge commit.
+    pub message: String,
+    /// Author and committer.
+    pub author: Author,
+    /// When it says it was made.
+    pub time: Timestamp,
+}
+
+/// What became of a merge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Merged {
+    /// The change is in the base branch now.
+    Done {
+        /// The commit that brought it.
+        commit: String,
+        /// The commit of the base branch before it.
+        base: String,
+        /// The commit of the head branch that was merged.
+        head: String,
+    },
+    /// The change was in the base branch before, perhaps from an earlier life of this very order.
+    Already {
+        /// The commit that brought it.
+        commit: String,
+    },
+    /// Both sides changed the same; nothing was written.
+    Conflict {
+        /// The files to settle, in order.
+        files: Vec<String>,
+    },
+    /// A branch is not where the order expects it; nothing was written.
+    Moved {
+        /// The branch.
+        branch: String,
+        /// Where it is; nothing when it is gone.
+        tip: Option<String>,
+    },
+}
+
+/// What two branches are to each other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// The newest commit of the base branch, unless there is no such branch.
+    pub base: Option<String>,
+    /// The newest commit of the head branch, unless there is no such branch.
+    pub head: Option<String>,
+    /// The commit that brought the head (or, if the branch is gone, its last known commit) into the base branch.
+    pub merge_commit: Option<String>,
+    /// The files that both sides changed in ways that do not fit together.
+    pub conflicts: Vec<String>,
+    /// What the head branch changes since it left the base branch.
+    pub files: Vec<FileDiff>,
+}
+
+impl Comparison {
+    /// Whether the head can be merged into the base as it is.
+    pub fn mergeable(&self) -> bool {
+        self.base.is_some() && self.head.is_some() && self.conflicts.is_empty()
+    }
+}
+
+impl Store {
+    /// Whether a merge would work: the files that are in conflict, none when it would. Writes nothing.
+    pub fn conflicts(&self, namespace: &str, name: &str, base: &str, head: &str) -> Result<Vec<String>, Error> {
+        let repository = self.open(namespace, name)?;
+        let base = existing(&repository, base)?;
+        let head = existing(&repository, head)?;
+        conflicts(&repository, base, head)
+    }
+
+    /// Everything that a pull request wants to know about its two branches. `last_head` is the newest commit that the
+    /// head branch is known to have had; it stands in when the branch is gone.
+    pub fn compare(
+        &self,
+        namespace: &str,
+        name: &str,
+        base: &str,
+        head: &str,
+        last_head: Option<&str>,
+    ) -> Result<Comparison, Error> {
+        let repository = self.open(namespace, name)?;
+        let (base_tip, head_tip) = (tip(&repository, base)?, tip(&repository, head)?);
+        let known = last_head
+            .and_then(|id| gix::ObjectId::from_hex(id.as_bytes()).ok())
+            .filter(|id| repository.find_commit(*id).is_ok());
+        let mut comparison = Comparison {
+            base: base_tip.map(|id| id.to_string()),
+            head: head_tip.map(|id| id.to_string()),
+            ..Comparison::default()
+        };
+        let (Some(base_tip), Some(change)) = (base_tip, head_tip.or(known)) else { return Ok(comparison) };
+        if contains(&repository, base_tip, change)? {
+            comparison.merge_commit = Some(merge_of(&repository, base_tip, change)?.to_string());
+        } else if head_tip.is_some() {
+            comparison.conflicts = conflicts(&repository, base_tip, change)?;
+            comparison.files = diff(&repository, base_tip, change)?;
+        }
+        Ok(comparison)
+    }
+
+    /// Makes a merge. Given the same order again after a crash it finds the first one.
+    pub fn merge(&self, namespace: &str, name: &str, order: &MergeOrder) -> Result<Merged, Error> {
+        let repository = self.open(namespace, name)?;
+        let base = tip(&repository, &order.base)?;
+        let head = tip(&repository, &order.head)?;
+        let expected = order.expected_head.as_deref();
+        let change = head.or_else(|| expected.and_then(|id| gix::ObjectId::from_hex(id.as_bytes()).ok()));
+        let moved = |branch: &str, tip: Option<gix::ObjectId>| {
+            Ok(Merged::Moved { branch: branch.to_owned(), tip: tip.map(|id| id.to_string()) })
+        };
+        let (Some(base), Some(change)) = (base, change) else {
+            return if base.is_none() { moved(&order.base, base) } else { moved(&order.head, head) };
+        };
+        let known = is(expected, change) && repository.find_commit(change).is_ok();
+        if known && contains(&repository, base, change)? {
+            let commit = merge_of(&repository, base, change)?.to_string();
+            return Ok(Merged::Already { commit });
+        }
+        if head != Some(change) || !is(expected, change) {
+            return moved(&order.head, head);
+        }
+        if !is(order.expected_base.as_deref(), base) {
+            return moved(&order.base, Some(base));
+        }
+        let files = conflicts(&repository, base, change)?;
+        if !files.is_empty() {
+            return Ok(Merged::Conflict { files });
+        }
+        let commit = write_merge(&repository, order, base, change)?;
+        let previous = PreviousValue::MustExistAndMatch(Target::Object(base));
+        let edit = RefEdit::update(branch_name(&order.base)?, commit, previous, "merge");
+        match repository.edit_reference(edit) {
+            Ok(_) => Ok(Merged::Done {
+                commit: commit.to_string(),
+                base: base.to_string(),
+                head: change.to_string(),
+            }),
+            // Whoever was faster moved the branch; the caller looks again.
+            Err(error) => match tip(&repository, &order.base)? {
+                Some(now) if now == base => Err(Error::fault("move the branch", error)),
+                now => moved(&order.base, now),
+            },
+        }
+    }
+}
+
+fn is(expected: Option<&str>, id: gix::ObjectId) -> bool {
+    expected.is_none_or(|expected| expected == id.to_string())
+}
+
+fn existing(repository: &gix::Repository, branch: &str) -> Result<gix::ObjectId, Error> {
+    tip(repository, branch)?.ok_or_else(|| Error::Problem(format!("there is no branch `{branch}`")))
+}
+
+/// Whether `change` is in the history of `base`.
+fn contains(
+    repository: &gix::Repository,
+    base: gix::ObjectId,
+    change: gix::ObjectId,
+) -> Result<bool, Error> {
+    let common =
+        repository.merge_base(base, change).map_err(|error| Error::fault("read the history", error))?;
+    Ok(common.is_some_and(|common| common.detach() == change))
+}
+
+/// The commit on the main line of `base` that brought `change`: the merge that names it as a parent, or the change
+/// itself when it was pushed. A change that came with something bigger is ascribed to the oldest commit that has it.
+fn merge_of(
+    repository: &gix::Repository,
+    base: gix::ObjectId,
+    change: gix::ObjectId,
+) -> Result<gix::ObjectId, Error> {
+    let mut current = base;
+    for _ in 0..SEARCH_LIMIT {
+        if current == change {
+            return Ok(change);
+        }
+        let commit =
+            repository.find_commit(current).map_err(|error| Error::fault("read the history", error))?;
+        let mut parents = commit.parent_ids().map(gix::Id::detach);
+        let first = parents.next();
+        if parents.any(|parent| parent == change) {
+            return Ok(current);
+        }
+        match first {
+            Some(first) if contains(repository, first, change)? => current = first,
+            _ => return Ok(current),
+        }
+    }
+    Ok(base)
+}
+
+fn conflicts(
+    repository: &gix::Repository,
+    base: gix::ObjectId,
+    head: gix::ObjectId,
+) -> Result<Vec<String>, Error> {
+    let memory = repository.clone().with_object_memory();
+    let outcome = merge_trees(&memory, base, head)?;
+    let how = TreatAsUnresolved::git();
+    let files: BTreeSet<String> = outcome
+        .tree_merge
+        .conflicts
+        .iter()
+        .filter(|conflict| conflict.is_unresolved(how))
+        .map(|conflict| conflict.ours.location().to_string())
+        .collect();
+    Ok(files.into_iter().collect())
+}
+
+fn merge_trees<'a>(
+    repository: &'a gix::Repository,
+    base: gix::ObjectId,
+    head: gix::ObjectId,
+) -> Result<gix::merge::commit::Outcome<'a>, Error> {
+    let merge = |error: gix::Error| Error::fault("merge the branches", error);
+    let options = gix::merge::commit::Options::from(repository.tree_merge_options().map_err(merge)?)
+        .with_allow_missing_merge_base(true);
+    let labels = gix::merge::blob::builtin_driver::text::Labels {
+        ancestor: None,
+        current: Some("base".into()),
+        other: Some("head".into()),
+    };
+    repository.merge_commits(base, head, labels, options).map_err(merge)
+}
+
+fn write_merge(
+    repository: &gix::Repository,
+    order: &MergeOrder,
+    base: gix::ObjectId,
+    head: gix::ObjectId,
+) -> Result<gix::ObjectId, Error> {
+    let write = |error: gix::Error| Error::fault("write the merge", error);
+    let mut outcome = merge_trees(repository, base, head)?;
+    let tree = outcome.tree_merge.tree.write().map_err(write)?.detach();
+    let signature = gix::actor::Signature {
+        name: signature_text(&order.author.name).into(),
+        email: signature_text(&order.author.email).into(),
+        time: gix::date::Time { seconds: order.time.as_second(), offset: 0 },
+    };
+    let mut buffer = gix::date::parse::TimeBuf::default();
+    let signature = signature.to_ref(&mut buffer);
+    let commit = repository
+        .new_commit_as(signature, signature, &order.message, tree, [base, head])
+        .map_err(write)?;
+    Ok(commit.id)
+}
+
+/// Names come from people; what would break a commit is left out.
+fn signature_text(text: &str) -> String {
+    let clean: String = text.chars().filter(|c| !matches!(c, '<' | '>' | '\n' | '\r' | '\0')).collect();
+    let clean = clean.trim();
+    if clean.is_empty() { "unknown".to_owned() } else { clean.to_owned() }
+}

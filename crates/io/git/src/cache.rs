@@ -1,0 +1,141 @@
+//! The caches of remote repositories on disk: bounded, shared by all tasks, and never precious.
+
+use std::{
+    fs::{File, TryLockError},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    error::Failure,
+    git::Settings,
+    store::{Store, options},
+};
+
+/// So many processes may each have a cache of the same repository.
+const SLOTS: usize = 16;
+
+/// Opens the cache for a URL, making it if need be.
+pub(crate) fn open(settings: &Settings, url: &str) -> Result<Store, Failure> {
+    let root = &settings.cache_dir;
+    std::fs::create_dir_all(root).map_err(|error| {
+        Failure::fault(format!("creating the cache directory `{}`: {error}", root.display()))
+    })?;
+    let key: String =
+        Sha256::digest(url.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    for slot in 0..SLOTS {
+        let name = if slot == 0 { key.clone() } else { format!("{key}-{slot}") };
+        if let Some(lock) = lock(&root.join(format!("{name}.lock")))? {
+            let store = open_at(&root.join(&name), lock)?;
+            store.touch();
+            return Ok(store);
+        }
+    }
+    Err(Failure::fault(format!("too many processes use the cache in `{}`", root.display())))
+}
+
+/// Takes a cache for this process, unless another one has it. The lock ends with the process.
+fn lock(path: &Path) -> Result<Option<File>, Failure> {
+    let failed = |error: std::io::Error| Failure::fault(format!("locking `{}`: {error}", path.display()));
+    let file = File::options().create(true).truncate(false).write(true).open(path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+fn open_at(path: &Path, lock: File) -> Result<Store, Failure> {
+    if path.exists() {
+        let copy = lock.try_clone().ok();
+        match Store::open(path, copy) {
+            Ok(store) if store.is_worn() => tracing::debug!("a cache is worn out and is made afresh"),
+            Ok(store) => return Ok(store),
+            Err(error) => tracing::warn!(%error, "a cache cannot be opened and is made afresh"),
+        }
+    }
+    remove(path)?;
+    let failed =
+        |error: gix::Error| Failure::fault(format!("creating the cache `{}`: {error}", path.display()));
+    gix::ThreadSafeRepository::init_opts(
+        path,
+        gix::create::Kind::Bare,
+        gix::create::Options::default(),
+        options(),
+    )
+    .map_err(failed)?;
+    Store::open(path, Some(lock)).map_err(failed)
+}
+
+/// Removes a cache.
+pub(crate) fn remove(path: &Path) -> Result<(), Failure> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::fault(format!("removing the cache `{}`: {error}", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A cache on disk, whoever uses it.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) path: PathBuf,
+    bytes: u64,
+    used: SystemTime,
+}
+
+/// The caches that have to go: the old ones, and the least recently used until the rest fits.
+pub(crate) fn surplus(settings: &Settings) -> Vec<Found> {
+    let mut found = find(&settings.cache_dir);
+    found.sort_by_key(|one| one.used);
+    let mut bytes: u64 = found.iter().map(|one| one.bytes).sum();
+    let now = SystemTime::now();
+    found.retain(|one| {
+        let age = now.duration_since(one.used).unwrap_or(Duration::ZERO);
+        let goes = age > settings.max_age || bytes > settings.max_bytes;
+        if goes {
+            bytes = bytes.saturating_sub(one.bytes);
+        }
+        goes
+    });
+    found
+}
+
+/// Removes a cache that no process uses.
+pub(crate) fn evict(found: &Found) {
+    let removed = match lock(&found.path.with_extension("lock")) {
+        Ok(Some(_lock)) => remove(&found.path),
+        Ok(None) => return,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = removed {
+        tracing::warn!(%error, "a cache cannot be removed");
+    }
+}
+
+fn find(root: &Path) -> Vec<Found> {
+    let Ok(entries) = std::fs::read_dir(root) else { return Vec::new() };
+    let directories = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    directories
+        .map(|path| {
+            let lock = std::fs::metadata(path.with_extension("lock"));
+            let used = lock.and_then(|lock| lock.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+            Found { bytes: size(&path), path, used }
+        })
+        .collect()
+}
+
+fn size(path: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(data) if data.is_dir() => size(&entry.path()),
+            Ok(data) => data.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}

@@ -1,0 +1,196 @@
+//! The entry to the crate: every call finds its repository here.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use crate::{
+    Committed, Error, FileChange, Future, Local, Order, Remote, Repositories, cache,
+    error::Failure,
+    http::Http,
+    lane::AsyncWork,
+    remote::{Place, Target},
+    session::{Depot, Session, blocking},
+    store::guard,
+};
+
+/// So many repositories are kept open.
+const MAX_OPEN: usize = 256;
+
+/// How repositories are kept.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where the caches of remote repositories live.
+    pub cache_dir: PathBuf,
+    /// The caches together may take this many bytes; the least recently used go first.
+    pub max_bytes: u64,
+    /// A cache that nobody used for this long is removed.
+    pub max_age: Duration,
+    /// Our own forge, whose repositories need no network and no cache.
+    pub local: Option<Local>,
+}
+
+/// All repositories, ready for use from any number of tasks.
+#[derive(Clone)]
+pub struct Git {
+    inner: Arc<Inner>,
+}
+
+impl std::fmt::Debug for Git {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Git").field("settings", &self.inner.settings).finish_non_exhaustive()
+    }
+}
+
+pub(crate) struct Inner {
+    pub(crate) settings: Settings,
+    pub(crate) http: Http,
+    depots: Mutex<HashMap<Key, Arc<Depot>>>,
+}
+
+/// What makes two remotes the same repository.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Disk(PathBuf),
+    Url(String),
+}
+
+impl Git {
+    /// Opens nothing yet; caches appear with the first use.
+    pub fn new(settings: Settings) -> Git {
+        Git { inner: Arc::new(Inner { settings, http: Http::default(), depots: Mutex::default() }) }
+    }
+}
+
+impl Inner {
+    /// Understands the remote and gets its repository ready.
+    async fn session(self: &Arc<Inner>, remote: &Remote) -> Result<Session, Failure> {
+        let target = Target::new(remote, self.settings.local.as_ref())?;
+        let key = match &target.place {
+            Place::Disk(path) => Key::Disk(path.clone()),
+            Place::Http | Place::Program => Key::Url(target.url.clone()),
+        };
+        let depot = self.depot(key);
+        Session::open(Arc::clone(self), depot, target).await
+    }
+
+    /// What is kept about a repository. Of very many, only those in use are remembered.
+    fn depot(&self, key: Key) -> Arc<Depot> {
+        let mut depots = guard(&self.depots);
+        if depots.len() > MAX_OPEN {
+            depots.retain(|_, depot| Arc::strong_count(depot) > 1);
+        }
+        Arc::clone(depots.entry(key).or_default())
+    }
+
+    /// Removes the caches that are too many or too old. What is in use stays.
+    pub(crate) async fn sweep(self: &Arc<Inner>) -> Result<(), Failure> {
+        let inner = Arc::clone(self);
+        blocking(move || {
+            for found in cache::surplus(&inner.settings) {
+                let depots: Vec<Arc<Depot>> = guard(&inner.depots).values().cloned().collect();
+                depots.iter().for_each(|depot| depot.close_idle(&found.path));
+                cache::evict(&found);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Runs an operation; if the object database turns out to be damaged, once more with a fresh one.
+    async fn run<T, F, R>(self: &Arc<Inner>, remote: &Remote, operation: F) -> Result<T, Error>
+    where
+        F: Fn(Arc<Session>) -> R + Send,
+        R: std::future::Future<Output = Result<T, Failure>> + Send,
+    {
+        let session = Arc::new(self.session(remote).await.map_err(Failure::settle)?);
+        match operation(Arc::clone(&session)).await {
+            Err(Failure::Corrupt(message)) => {
+                tracing::warn!(
+                    url = session.target.url,
+                    message,
+                    "a repository cannot be read; opening it afresh"
+                );
+                session.discard().await.map_err(Failure::settle)?;
+                drop(session);
+                let session = Arc::new(self.session(remote).await.map_err(Failure::settle)?);
+                operation(session).await.map_err(Failure::settle)
+            }
+            other => other.map_err(Failure::settle),
+        }
+    }
+}
+
+/// A batch of orders for one branch of one remote.
+struct Batch<'a> {
+    inner: &'a Arc<Inner>,
+    remote: &'a Remote,
+}
+
+impl AsyncWork for Batch<'_> {
+    async fn run(&self, orders: Vec<Order>) -> Vec<Result<Committed, Error>> {
+        let done = self
+            .inner
+            .run(self.remote, |session| {
+                let orders = orders.clone();
+                async move { session.carry_out(orders).await }
+            })
+            .await;
+        match done {
+            Ok(results) => results,
+            Err(error) => orders.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+}
+
+impl Repositories for Git {
+    fn diff_of<'a>(&'a self, remote: &'a Remote, commit: &'a str) -> Future<'a, Vec<FileChange>> {
+        Box::pin(self.inner.run(remote, move |session| async move { session.diff_of(commit).await }))
+    }
+
+    fn tip<'a>(&'a self, remote: &'a Remote, branch: &'a str) -> Future<'a, Option<String>> {
+        Box::pin(async move {
+            let tip = self.inner.run(remote, |session| async move { session.tip(branch).await }).await?;
+            Ok(tip.map(|id| id.to_string()))
+        })
+    }
+
+    fn read<'a>(&'a self, remote: &'a Remote, commit: &'a str, path: &'a str) -> Future<'a, Option<Vec<u8>>> {
+        Box::pin(self.inner.run(remote, move |session| async move { session.read(commit, path).await }))
+    }
+
+    fn commit<'a>(&'a self, remote: &'a Remote, order: &'a Order) -> Future<'a, Committed> {
+        Box::pin(async move {
+            let session = self.inner.session(remote).await.map_err(Failure::settle)?;
+            let (depot, lane) = session.lane(&order.branch);
+            drop(session);
+            let work = Batch { inner: &self.inner, remote };
+            let result = lane.pass(order, &work).await;
+            drop(lane);
+            depot.tidy_lanes();
+            result
+        })
+    }
+
+    fn delete_branch<'a>(&'a self, remote: &'a Remote, branch: &'a str, expected: &'a str) -> Future<'a, ()> {
+        Box::pin(
+            self.inner
+                .run(remote, move |session| async move { session.delete_branch(branch, expected).await }),
+        )
+    }
+
+    fn contains<'a>(
+        &'a self,
+        remote: &'a Remote,
+        descendant: &'a str,
+        ancestor: &'a str,
+    ) -> Future<'a, bool> {
+        Box::pin(
+            self.inner
+                .run(remote, move |session| async move { session.contains(descendant, ancestor).await }),
+        )
+    }
+}

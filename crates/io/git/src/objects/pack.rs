@@ -1,0 +1,85 @@
+//! Packs: the one we send, undeltified and exactly as large as the change, and the ones we receive.
+
+use std::{
+    collections::BTreeSet,
+    io::{BufRead, Write as _},
+    path::Path,
+    sync::atomic::AtomicBool,
+};
+
+use gix::{hash, objs, zlib};
+
+use super::NewObject;
+use crate::error::Failure;
+
+/// Encodes objects as a pack of version 2.
+pub(crate) fn encode(objects: &[NewObject]) -> Result<Vec<u8>, Failure> {
+    let mut seen = BTreeSet::new();
+    let objects: Vec<&NewObject> = objects.iter().filter(|object| seen.insert(object.id)).collect();
+    let count = u32::try_from(objects.len()).map_err(|error| Failure::corrupt("counting objects", error))?;
+    let mut pack = Vec::with_capacity(1024);
+    pack.extend_from_slice(b"PACK\0\0\0\x02");
+    pack.extend_from_slice(&count.to_be_bytes());
+    for object in objects {
+        head(&mut pack, object);
+        let mut stream = zlib::stream::deflate::Write::new(&mut pack, zlib::Compression::BEST_SPEED);
+        stream.write_all(&object.data).map_err(|error| Failure::corrupt("packing an object", error))?;
+        stream.flush().map_err(|error| Failure::corrupt("packing an object", error))?;
+    }
+    let mut hasher = hash::hasher(hash::Kind::Sha1);
+    hasher.update(&pack);
+    let trailer = hasher.try_finalize().map_err(|error| Failure::corrupt("hashing a pack", error))?;
+    pack.extend_from_slice(trailer.as_slice());
+    Ok(pack)
+}
+
+/// Type and size of an entry: four bits of the size, then seven at a time.
+fn head(pack: &mut Vec<u8>, object: &NewObject) {
+    let kind: u8 = match object.kind {
+        objs::Kind::Commit => 1,
+        objs::Kind::Tree => 2,
+        objs::Kind::Blob => 3,
+        objs::Kind::Tag => 4,
+    };
+    let mut size = object.data.len();
+    let mut byte = (kind << 4) | (size & 0x0f) as u8;
+    size >>= 4;
+    while size > 0 {
+        pack.push(byte | 0x80);
+        byte = (size & 0x7f) as u8;
+        size >>= 7;
+    }
+    pack.push(byte);
+}
+
+/// Indexes a received pack into a repository; bases that the sender left out come from there.
+pub(crate) fn index(repo: &gix::Repository, pack: &mut dyn BufRead) -> Result<(), Failure> {
+    let directory = repo.objects.store_ref().path().join("pack");
+    std::fs::create_dir_all(&directory)
+        .map_err(|error| Failure::corrupt("creating the pack directory", error))?;
+    let outcome = gix_pack::Bundle::write_to_directory(
+        pack,
+        Some(&directory),
+        &mut gix::progress::Discard,
+        &AtomicBool::new(false),
+        Some(repo.objects.clone()),
+        hash::Kind::Sha1,
+        gix_pack::bundle::write::Options {
+            thread_limit: Some(1),
+            alloc_limit_bytes: Some(1 << 30),
+            ..Default::default()
+        },
+    )
+    .map_err(|error| Failure::fault(format!("the remote sent a pack that cannot be read: {error:#}")))?;
+    if let Some(keep) = outcome.keep_path {
+        forget(&keep);
+    }
+    Ok(())
+}
+
+/// The mark that protects a new pack from collection; nobody collects here.
+fn forget(keep: &Path) {
+    if let Err(error) = std::fs::remove_file(keep) {
+        tracing::debug!(%error, "a .keep file stays behind");
+    }
+}

@@ -1,0 +1,252 @@
+//! Making commits: exactly one per order, whatever happens in between.
+
+use std::collections::HashMap;
+
+use gix::ObjectId;
+
+use crate::{
+    Committed, Error, Order, Outcome,
+    error::Failure,
+    objects::{self, NewObject, commit, compare, edit, history, snapshot::Snapshot},
+    session::Session,
+    store::Store,
+};
+
+/// So often a branch may move under our hands before we let the caller wait a little.
+const ATTEMPTS: usize = 10;
+
+type Results = Vec<Result<Committed, Error>>;
+
+/// Commits stacked on a tip, not pushed yet.
+struct Stack {
+    head: ObjectId,
+    objects: Vec<NewObject>,
+    results: Results,
+}
+
+impl Session {
+    /// Carries out orders that all write the same branch.
+    pub(crate) async fn carry_out(&self, orders: Vec<Order>) -> Result<Results, Failure> {
+        let mut results: Vec<Option<Result<Committed, Error>>> = orders.iter().map(|_| None).collect();
+        let direct: Vec<Order> = orders.iter().filter(|order| order.base == order.branch).cloned().collect();
+        let mut pushed = match direct.first() {
+            Some(first) => self.push_direct(&first.branch, &direct).await?.into_iter(),
+            None => Vec::new().into_iter(),
+        };
+        for (order, result) in orders.iter().zip(&mut results) {
+            *result = if order.base == order.branch {
+                pushed.next()
+            } else {
+                Some(own(self.write_branch(order).await)?)
+            };
+        }
+        let lost = || Err(Error::fault("the order was lost on the way"));
+        Ok(results.into_iter().map(|result| result.unwrap_or_else(lost)).collect())
+    }
+
+    /// Stacks one commit per order on the branch and pushes them together.
+    async fn push_direct(&self, branch: &str, orders: &[Order]) -> Result<Results, Failure> {
+        let mut known = self.known_tip(branch);
+        let mut last = String::new();
+        for _ in 0..ATTEMPTS {
+            let (tip, fresh) = match known.take() {
+                Some(tip) => (tip, false),
+                None => (self.fresh_tip(branch).await?, true),
+            };
+            let stack = self.stack(branch, tip, orders).await?;
+            if stack.objects.is_empty() {
+                let stale = !fresh && stack.results.iter().any(is_idle);
+                if stale {
+                    continue;
+                }
+                return Ok(stack.results);
+            }
+            match self.push(branch, Some(tip), Some(stack.head), stack.objects).await {
+                Ok(()) => return Ok(stack.results),
+                Err(Failure::Moved(message)) => last = message,
+                Err(Failure::Plain(Error::Problem(_))) if orders.len() > 1 => {
+                    return self.push_one_by_one(branch, orders).await;
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(Failure::fault(format!("`{branch}` keeps moving under our hands: {last}")))
+    }
+
+    /// When a batch is refused, the innocent must not suffer with the guilty.
+    async fn push_one_by_one(&self, branch: &str, orders: &[Order]) -> Result<Results, Failure> {
+        let mut results = Vec::with_capacity(orders.len());
+        for order in orders {
+            let alone = Box::pin(self.push_direct(branch, std::slice::from_ref(order))).await;
+            match alone {
+                Ok(result) => results.extend(result),
+                Err(failure) => results.push(own(Err(failure))?),
+            }
+        }
+        Ok(results)
+    }
+
+    /// The tip of a branch as the remote has it now, with its objects here.
+    async fn fresh_tip(&self, branch: &str) -> Result<ObjectId, Failure> {
+        let tip = self.tip(branch).await?.ok_or_else(|| self.no_branch(branch))?;
+        self.ensure(&[tip]).await?;
+        self.store.remember_tip(branch, Some(tip));
+        Ok(tip)
+    }
+
+    fn no_branch(&self, branch: &str) -> Failure {
+        Failure::problem(format!(
+            "there is no branch `{branch}` in the repository `{}`: create it or correct the branch name",
+            self.target.url
+        ))
+    }
+
+    /// Builds the commits of all orders, each on top of the one before.
+    async fn stack(&self, branch: &str, tip: ObjectId, orders: &[Order]) -> Result<Stack, Failure> {
+        let mut stack = Stack { head: tip, objects: Vec::new(), results: Vec::new() };
+        let mut here: HashMap<String, Committed> = HashMap::new();
+        for order in orders {
+            if let Some(twin) = here.get(order.identity.trim()) {
+                stack.results.push(Ok(Committed { kind: Outcome::AlreadyThere, ..twin.clone() }));
+                continue;
+            }
+            let earlier = self.earlier(Some(branch), tip, order).await?;
+            let result = match earlier {
+                Some(earlier) => Ok(earlier),
+                None => own(self.build(order, stack.head, &mut stack.objects).await)?,
+            };
+            if let Ok(done) = &result
+                && done.kind == Outcome::Pushed
+            {
+                stack.head = objects::parse_id(&done.commit)?;
+                if !order.identity.trim().is_empty() {
+                    here.insert(order.identity.trim().to_owned(), done.clone());
+                }
+            }
+            stack.results.push(result);
+        }
+        Ok(stack)
+    }
+
+    /// Writes a branch of its own on top of the base.
+    async fn write_branch(&self, order: &Order) -> Result<Committed, Failure> {
+        let mut last = String::new();
+        for _ in 0..ATTEMPTS {
+            let tips = self.tips(&[&order.base, &order.branch]).await?;
+            let base = *tips.get(&order.base).ok_or_else(|| self.no_branch(&order.base))?;
+            let old = tips.get(&order.branch).copied();
+            self.ensure(&[Some(base), old].into_iter().flatten().collect::<Vec<_>>()).await?;
+            if let Some(old) = old
+                && let Some(earlier) = self.earlier(None, old, order).await?
+            {
+                return Ok(earlier);
+            }
+            if let Some(earlier) = self.earlier(Some(&order.base), base, order).await? {
+                return Ok(earlier);
+            }
+            let mut objects = Vec::new();
+            let done = self.build(order, base, &mut objects).await?;
+            if done.kind == Outcome::NothingToDo {
+                return Ok(done);
+            }
+            let new = objects::parse_id(&done.commit)?;
+            match self.push(&order.branch, old, Some(new), objects).await {
+                Ok(()) => return Ok(done),
+                Err(Failure::Moved(message)) => last = message,
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(Failure::fault(format!("`{}` keeps moving under our hands: {last}", order.branch)))
+    }
+
+    /// The order's own commit from an earlier life. What was found is kept for a branch that has a name here.
+    async fn earlier(
+        &self,
+        branch: Option<&str>,
+        tip: ObjectId,
+        order: &Order,
+    ) -> Result<Option<Committed>, Failure> {
+        let (branch, identity) = (branch.map(str::to_owned), order.identity.clone());
+        if identity.trim().is_empty() {
+            return Ok(None);
+        }
+        self.with_store(move |store| {
+            let found = match branch {
+                Some(branch) => store.find_mark(&branch, tip, &identity)?,
+                None => store.find_mark_once(tip, &identity)?,
+            };
+            found.map(|commit| describe(store, commit)).transpose()
+        })
+        .await
+    }
+
+    /// Applies the order's change to a commit and makes the next one.
+    async fn build(
+        &self,
+        order: &Order,
+        parent: ObjectId,
+        objects: &mut Vec<NewObject>,
+    ) -> Result<Committed, Failure> {
+        let root = self.with_store(move |store| objects::tree_of(&store.local(), parent)).await?;
+        let snapshot = Snapshot::new(self.store.repo.clone(), root);
+        let writes = order.change.apply(&snapshot).await;
+        if let Some(damage) = snapshot.damage() {
+            return Err(damage);
+        }
+        let (writes, order) = (writes?, order.clone());
+        let (done, made) = self
+            .with_store(move |store| {
+                let repo = store.local();
+                let mut edited = edit::edit(&repo, root, &writes)?;
+                if edited.tree == root {
+                    let kind = Outcome::NothingToDo;
+                    return Ok((
+                        Committed { kind, files: Vec::new(), ..describe(store, parent)? },
+                        Vec::new(),
+                    ));
+                }
+                let commit = commit::commit(&order, edited.tree, parent)?;
+                let done = Committed {
+                    commit: commit.id.to_string(),
+                    parent: Some(parent.to_string()),
+                    kind: Outcome::Pushed,
+                    files: edited.files,
+                };
+                edited.objects.push(commit);
+                objects::write(&repo, &edited.objects)?;
+                Ok((done, edited.objects))
+            })
+            .await?;
+        objects.extend(made);
+        Ok(done)
+    }
+}
+
+/// Tells a commit that exists.
+fn describe(store: &Store, commit: ObjectId) -> Result<Committed, Failure> {
+    let repo = store.local();
+    let parent = history::parent(&repo, commit, &store.shallow()?)?;
+    let files = match parent {
+        None => Vec::new(),
+        Some(parent) => {
+            let (before, after) = (objects::tree_of(&repo, parent)?, objects::tree_of(&repo, commit)?);
+            // A commit of somebody else may hold what we cannot name; its files are a courtesy only.
+            compare::paths(&repo, Some(before), Some(after)).unwrap_or_default()
+        }
+    };
+    let parent = parent.map(|parent| parent.to_string());
+    Ok(Committed { commit: commit.to_string(), parent, kind: Outcome::AlreadyThere, files })
+}
+
+/// An order's own failure is its own result; damage and races concern the whole batch.
+fn own(result: Result<Committed, Failure>) -> Result<Result<Committed, Error>, Failure> {
+    match result {
+        Ok(done) => Ok(Ok(done)),
+        Err(Failure::Plain(error)) => Ok(Err(error)),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn is_idle(result: &Result<Committed, Error>) -> bool {
+    result.as_ref().is_ok_and(|done| done.kind == Outcome::NothingToDo)
+}

@@ -1,0 +1,373 @@
+//! One repository in use: what the remote and the object database can do together.
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use gix::ObjectId;
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    Error, FileChange, Secret, cache, disk,
+    error::Failure,
+    git::Inner,
+    http::{Capabilities, Line, fetch::Depth, push::Update},
+    lane::Lane,
+    objects::{
+        self, NewObject, compare,
+        history::{self, Ancestry},
+        pack, snapshot,
+    },
+    program,
+    remote::{Place, Target},
+    store::{PACK_WEAR, Store, guard},
+};
+
+/// What is kept about one repository between calls.
+#[derive(Default)]
+pub(crate) struct Depot {
+    store: tokio::sync::Mutex<Option<Arc<Store>>>,
+    /// One fetch at a time: the next one finds most of what it wants.
+    fetching: tokio::sync::Mutex<()>,
+    capabilities: Mutex<Option<Capabilities>>,
+    /// Where the repository really is, after redirects.
+    base: Mutex<Option<String>>,
+    /// Fingerprints of the credentials that the remote has accepted: only they may read the cache.
+    proven: Mutex<HashSet<[u8; 32]>>,
+    lanes: Mutex<HashMap<(String, u64), Arc<Lane>>>,
+}
+
+impl Depot {
+    /// Forgets the lanes nobody waits in.
+    pub(crate) fn tidy_lanes(&self) {
+        guard(&self.lanes).retain(|_, lane| Arc::strong_count(lane) > 1);
+    }
+
+    /// Closes the store at `path` if it is ours and nobody uses it.
+    pub(crate) fn close_idle(&self, path: &Path) {
+        if let Ok(mut slot) = self.store.try_lock()
+            && slot.as_ref().is_some_and(|store| store.path == path && Arc::strong_count(store) == 1)
+        {
+            *slot = None;
+        }
+    }
+}
+
+/// A repository, open, with the way to its remote.
+pub(crate) struct Session {
+    pub(crate) target: Target,
+    pub(crate) store: Arc<Store>,
+    depot: Arc<Depot>,
+    inner: Arc<Inner>,
+}
+
+/// Runs work that blocks where it may.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    tokio::task::spawn_blocking(work).await?
+}
+
+/// How a remote is reached.
+enum Way {
+    Disk,
+    Http(Capabilities),
+    Program,
+}
+
+impl Session {
+    /// Opens the repository, or takes the one that is open already.
+    pub(crate) async fn open(
+        inner: Arc<Inner>,
+        depot: Arc<Depot>,
+        target: Target,
+    ) -> Result<Session, Failure> {
+        let mut slot = depot.store.lock().await;
+        if slot.as_ref().is_some_and(|store| store.is_worn() && Arc::strong_count(store) == 1) {
+            *slot = None;
+        }
+        let open = slot.as_ref().map(Arc::clone);
+        let store = match open {
+            Some(store) => store,
+            None => {
+                let store = Arc::new(open_store(&inner, &target).await?);
+                *slot = Some(Arc::clone(&store));
+                store
+            }
+        };
+        drop(slot);
+        store.touch();
+        Ok(Session { target, store, depot, inner })
+    }
+
+    async fn way(&self) -> Result<Way, Failure> {
+        match self.target.place {
+            Place::Disk(_) => return Ok(Way::Disk),
+            Place::Program => return Ok(Way::Program),
+            Place::Http => {}
+        }
+        let known = guard(&self.depot.capabilities).clone();
+        let capabilities = match known {
+            Some(capabilities) => capabilities,
+            None => {
+                let found = self.line()?.capabilities().await?;
+                *guard(&self.depot.capabilities) = Some(found.clone());
+                found
+            }
+        };
+        Ok(if capabilities.modern { Way::Http(capabilities) } else { Way::Program })
+    }
+
+    fn line(&self) -> Result<Line<'_>, Failure> {
+        let client = self.inner.http.client(self.target.ca.as_ref())?;
+        Ok(Line { client, target: &self.target, base: &self.depot.base })
+    }
+
+    fn is_cached(&self) -> bool {
+        !matches!(self.target.place, Place::Disk(_))
+    }
+
+    fn fingerprint(&self) -> [u8; 32] {
+        let header = self.target.credentials.header();
+        Sha256::digest(header.as_ref().map_or("", Secret::reveal).as_bytes()).into()
+    }
+
+    fn is_proven(&self) -> bool {
+        guard(&self.depot.proven).contains(&self.fingerprint())
+    }
+
+    /// Where the branch was when these credentials last saw it.
+    pub(crate) fn known_tip(&self, branch: &str) -> Option<ObjectId> {
+        if self.is_cached() && self.is_proven() { self.store.known_tip(branch) } else { None }
+    }
+
+    /// The lane for a branch. Orders with other credentials go their own way.
+    pub(crate) fn lane(&self, branch: &str) -> (Arc<Depot>, Arc<Lane>) {
+        let mut hasher = DefaultHasher::new();
+        self.target.credentials.hash(&mut hasher);
+        self.target.ca.hash(&mut hasher);
+        let key = (branch.to_owned(), hasher.finish());
+        let lane = Arc::clone(guard(&self.depot.lanes).entry(key).or_default());
+        (Arc::clone(&self.depot), lane)
+    }
+
+    /// Gives up a store that cannot be read; a cache is removed with it.
+    pub(crate) async fn discard(&self) -> Result<(), Failure> {
+        let mut slot = self.depot.store.lock().await;
+        if !slot.as_ref().is_some_and(|store| Arc::ptr_eq(store, &self.store)) {
+            return Ok(());
+        }
+        if self.is_cached() {
+            let path = self.store.path.clone();
+            blocking(move || cache::remove(&path)).await?;
+        }
+        *slot = None;
+        Ok(())
+    }
+
+    /// Does something with the store where blocking is allowed.
+    pub(crate) async fn with_store<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Store) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let store = Arc::clone(&self.store);
+        blocking(move || work(&store)).await
+    }
+
+    /// The tip of a branch as it is at the remote.
+    pub(crate) async fn tip(&self, branch: &str) -> Result<Option<ObjectId>, Failure> {
+        Ok(self.tips(&[branch]).await?.remove(branch))
+    }
+
+    /// The tips of some branches as they are at the remote.
+    pub(crate) async fn tips(&self, branches: &[&str]) -> Result<HashMap<String, ObjectId>, Failure> {
+        let mut names: Vec<String> = Vec::with_capacity(branches.len());
+        for branch in branches {
+            disk::full_name(branch)?;
+            names.push((*branch).to_owned());
+        }
+        let tips = match self.way().await? {
+            Way::Disk => return self.with_store(move |store| disk::tips(&store.local(), names)).await,
+            Way::Http(capabilities) => self.line()?.tips(&capabilities, &names).await,
+            Way::Program => program::tips(&self.target, &names).await,
+        };
+        self.note_access(&tips);
+        tips
+    }
+
+    /// Credentials that were let in may read the cache, those that were turned away may not any more.
+    fn note_access<T>(&self, answer: &Result<T, Failure>) {
+        let mut proven = guard(&self.depot.proven);
+        match answer {
+            Ok(_) => proven.insert(self.fingerprint()),
+            Err(Failure::Plain(Error::Problem(_))) => proven.remove(&self.fingerprint()),
+            Err(_) => false,
+        };
+    }
+
+    /// Gets commits that are not here yet.
+    pub(crate) async fn ensure(&self, ids: &[ObjectId]) -> Result<(), Failure> {
+        if self.is_cached() && !self.is_proven() {
+            self.tips(&["main"]).await?;
+        }
+        if self.missing(ids).await?.is_empty() {
+            return Ok(());
+        }
+        if self.is_cached() {
+            self.fetch(ids, Depth::Usual).await?;
+        }
+        match self.missing(ids).await?.first() {
+            None => Ok(()),
+            Some(id) => Err(Failure::problem(format!(
+                "there is no commit `{id}` in the repository `{}`",
+                self.target.url
+            ))),
+        }
+    }
+
+    async fn missing(&self, ids: &[ObjectId]) -> Result<Vec<ObjectId>, Failure> {
+        let ids = ids.to_vec();
+        self.with_store(move |store| Ok(ids.into_iter().filter(|id| !store.has(*id)).collect())).await
+    }
+
+    /// Fetches commits into the cache. At the usual depth, only what is missing.
+    async fn fetch(&self, ids: &[ObjectId], depth: Depth) -> Result<(), Failure> {
+        let _turn = self.depot.fetching.lock().await;
+        let wants = if depth == Depth::Usual { self.missing(ids).await? } else { ids.to_vec() };
+        if wants.is_empty() {
+            return Ok(());
+        }
+        match self.way().await? {
+            Way::Disk => return Ok(()),
+            Way::Http(capabilities) => self.line()?.fetch(&capabilities, &self.store, &wants, depth).await?,
+            Way::Program => program::fetch(&self.target, &self.store, &wants, depth).await?,
+        }
+        self.with_store(move |store| {
+            wants.into_iter().for_each(|id| store.add_have(id));
+            store.wear(PACK_WEAR);
+            store.save_haves()
+        })
+        .await?;
+        self.inner.sweep().await
+    }
+
+    /// Moves a branch of the remote from `old` to `new`, giving it the objects it needs for that.
+    pub(crate) async fn push(
+        &self,
+        branch: &str,
+        old: Option<ObjectId>,
+        new: Option<ObjectId>,
+        objects: Vec<NewObject>,
+    ) -> Result<(), Failure> {
+        disk::full_name(branch)?;
+        let update = Update { branch, old, new };
+        self.store.wear(objects.len());
+        let pushed = match self.way().await? {
+            Way::Disk => {
+                let branch = branch.to_owned();
+                return self.with_store(move |store| disk::swap(&store.local(), &branch, old, new)).await;
+            }
+            Way::Http(_) => {
+                let pack = match new {
+                    Some(_) => blocking(move || pack::encode(&objects)).await?,
+                    None => Vec::new(),
+                };
+                self.line()?.push(update, pack).await
+            }
+            Way::Program => program::push(&self.target, &self.store, update).await,
+        };
+        match &pushed {
+            Ok(()) => {
+                self.store.remember_tip(branch, new);
+                if let Some(new) = new {
+                    self.store.add_have(new);
+                }
+            }
+            Err(Failure::Moved(_)) => self.store.remember_tip(branch, None),
+            Err(_) => {}
+        }
+        pushed
+    }
+
+    /// One file of one commit.
+    pub(crate) async fn read(&self, commit: &str, path: &str) -> Result<Option<Vec<u8>>, Failure> {
+        let commit = objects::parse_id(commit)?;
+        self.ensure(&[commit]).await?;
+        let path = path.to_owned();
+        self.with_store(move |store| {
+            let repo = store.local();
+            snapshot::read(&repo, objects::tree_of(&repo, commit)?, &path)
+        })
+        .await
+    }
+
+    /// Deletes a branch if it is where the caller thinks.
+    pub(crate) async fn delete_branch(&self, branch: &str, expected: &str) -> Result<(), Failure> {
+        let expected = objects::parse_id(expected)?;
+        match self.push(branch, Some(expected), None, Vec::new()).await {
+            Err(Failure::Moved(message)) => match self.tip(branch).await? {
+                None => Ok(()),
+                Some(tip) if tip == expected => Err(Failure::Moved(message)),
+                Some(tip) => Err(Failure::problem(format!(
+                    "the branch `{branch}` was not deleted: it is at {tip}, not at {expected}"
+                ))),
+            },
+            other => other,
+        }
+    }
+
+    /// Whether one commit is in the history of another.
+    pub(crate) async fn contains(&self, descendant: &str, ancestor: &str) -> Result<bool, Failure> {
+        let (descendant, ancestor) = (objects::parse_id(descendant)?, objects::parse_id(ancestor)?);
+        self.ensure(&[descendant]).await?;
+        for depth in [Depth::Usual, Depth::Commits(1000), Depth::Whole] {
+            if depth != Depth::Usual {
+                self.fetch(&[descendant], depth).await?;
+            }
+            let answer = self
+                .with_store(move |store| {
+                    history::ancestry(&store.local(), descendant, ancestor, &store.shallow()?)
+                })
+                .await?;
+            match answer {
+                Ancestry::Yes => return Ok(true),
+                Ancestry::No => return Ok(false),
+                Ancestry::Unknown => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// What one commit changed against its first parent.
+    pub(crate) async fn diff_of(&self, commit: &str) -> Result<Vec<FileChange>, Failure> {
+        let commit = objects::parse_id(commit)?;
+        self.ensure(&[commit]).await?;
+        if self.with_store(move |store| Ok(store.shallow()?.contains(&commit))).await? {
+            self.fetch(&[commit], Depth::Commits(50)).await?;
+        }
+        self.with_store(move |store| {
+            let repo = store.local();
+            let before = history::parent(&repo, commit, &store.shallow()?)?;
+            let before = before.map(|parent| objects::tree_of(&repo, parent)).transpose()?;
+            compare::files(&repo, before, Some(objects::tree_of(&repo, commit)?))
+        })
+        .await
+    }
+}
+
+async fn open_store(inner: &Arc<Inner>, target: &Target) -> Result<Store, Failure> {
+    let (url, inner) = (target.url.clone(), Arc::clone(inner));
+    match target.place.clone() {
+        Place::Disk(path) => {
+            blocking(move || {
+                Store::open(&path, None)
+                    .map_err(|error| Failure::problem(format!("there is no repository at `{url}`: {error}")))
+            })
+            .await
+        }
+        Place::Http | Place::Program => blocking(move || cache::open(&inner.settings, &url)).await,
+    }
+}

@@ -1,0 +1,10 @@
+//! Everything the crate promises, against real repositories and the real git program.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop loudly")]
+
+mod bench;
+mod crowd;
+mod disk;
+mod hostile;
+mod same;
+mod server;
+mod web;

@@ -1,0 +1,25 @@
+//! How a call to a forge fails.
+
+use std::time::Duration;
+
+/// Why a forge did not do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The user must act: the same call fails again until then.
+    #[error("{0}")]
+    Problem(String),
+    /// The world failed: the same call may succeed later.
+    #[error("{message}")]
+    Fault {
+        /// What happened.
+        message: String,
+        /// The earliest time at which asking again makes sense, where the forge said so.
+        retry_after: Option<Duration>,
+    },
+}
+
+impl Error {
+    pub(crate) fn fault(message: impl Into<String>) -> Error {
+        Error::Fault { message: message.into(), retry_after: None }
+    }
+}

@@ -1,0 +1,174 @@
+//! What every forge can do for a promotion.
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+
+use crate::error::Error;
+
+/// What a forge's methods return.
+pub type Future<'a, T> = BoxFuture<'a, Result<T, Error>>;
+
+/// One repository on a forge.
+pub trait Forge: Send + Sync {
+    /// The newest pull request in any state from this branch whose body contains the marker. Forges without a
+    /// filter by branch list all their pull requests for it; [`Forge::create`] is cheaper where one is wanted anyway.
+    fn find<'a>(&'a self, head: &'a str, marker: &'a str) -> Future<'a, Option<PullRequest>>;
+
+    /// Creates a pull request, or returns the one with the same branch and marker, in whatever state it is: asking
+    /// twice gives one pull request.
+    fn create<'a>(&'a self, new: &'a NewPullRequest) -> Future<'a, PullRequest>;
+
+    /// The pull request as it is now. A number that the forge does not know (yet) is a Fault: right after creation
+    /// some forges need a moment.
+    fn get<'a>(&'a self, number: u64) -> Future<'a, PullRequest>;
+
+    /// Changes title, body or labels; what is `None` stays.
+    fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Future<'a, ()>;
+
+    /// Merges, but only if the branch is still at this commit. Merged already is fine.
+    fn merge<'a>(&'a self, number: u64, head_sha: &'a str) -> Future<'a, PullRequest>;
+
+    /// Closes without merging, after saying why. Closed or merged already is fine; then nothing is said.
+    fn close<'a>(&'a self, number: u64, comment: Option<&'a str>) -> Future<'a, ()>;
+
+    /// Adds a comment.
+    fn comment<'a>(&'a self, number: u64, body: &'a str) -> Future<'a, ()>;
+
+    /// The reviews that count now: the last word of each reviewer, without those that only comment.
+    fn reviews<'a>(&'a self, number: u64) -> Future<'a, Vec<Review>>;
+
+    /// Sets a status of a commit; the newest of a context counts.
+    fn set_status<'a>(&'a self, sha: &'a str, status: &'a CommitStatus) -> Future<'a, ()>;
+}
+
+/// A pull request to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPullRequest {
+    /// The branch with the change, in the same repository.
+    pub head: String,
+    /// The branch that it shall be merged into.
+    pub base: String,
+    /// The title.
+    pub title: String,
+    /// The body, in Markdown. It contains the marker.
+    pub body: String,
+    /// Labels; those that do not exist are created, those that cannot be created are left out.
+    pub labels: Vec<String>,
+    /// The part of the body by which we recognise our own.
+    pub marker: String,
+}
+
+/// What shall be different about a pull request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// A new title.
+    pub title: Option<String>,
+    /// A new body.
+    pub body: Option<String>,
+    /// Labels that it shall have; others that people added stay.
+    pub labels: Option<Vec<String>>,
+}
+
+/// A pull request as its forge describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullRequest {
+    /// Its number in the repository.
+    pub number: u64,
+    /// Its page, for people.
+    pub url: String,
+    /// Open, merged or closed.
+    pub state: PullRequestState,
+    /// The commit at the tip of its branch.
+    pub head_sha: String,
+    /// Its body, in Markdown.
+    pub body: String,
+    /// When it was merged.
+    pub merged_at: Option<Timestamp>,
+    /// Who merged it.
+    pub merged_by: Option<String>,
+    /// The commit on the base branch that brought it in.
+    pub merge_commit: Option<String>,
+    /// Whether it can be merged without conflict; `None` while the forge has not found out.
+    pub mergeable: Option<bool>,
+    /// Whose approval counts now. Filled by [`Forge::get`] only: lists do not carry it.
+    pub approved_by: Vec<String>,
+}
+
+/// Where a pull request is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PullRequestState {
+    /// It waits.
+    Open,
+    /// Its change is on the base branch.
+    Merged,
+    /// It was closed without merging.
+    Closed,
+}
+
+/// The last word of one reviewer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Review {
+    /// Who reviewed.
+    pub author: String,
+    /// Approved, or asked for changes.
+    pub approved: bool,
+    /// When.
+    pub at: Option<Timestamp>,
+}
+
+impl Review {
+    /// Whose last word is an approval.
+    pub(crate) fn approvers(reviews: Vec<Review>) -> Vec<String> {
+        reviews.into_iter().filter(|review| review.approved).map(|review| review.author).collect()
+    }
+}
+
+/// A mark on a commit that the forge shows next to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitStatus {
+    /// Its name, unique on the commit.
+    pub context: String,
+    /// How it stands.
+    pub state: CommitState,
+    /// One line for people.
+    pub description: String,
+    /// Where to read more.
+    pub url: Option<String>,
+}
+
+/// How a commit status stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitState {
+    /// Not known yet.
+    Pending,
+    /// Good.
+    Success,
+    /// Bad.
+    Failure,
+}
+
+impl CommitState {
+    /// The word that every supported forge uses.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            CommitState::Pending => "pending",
+            CommitState::Success => "success",
+            CommitState::Failure => "failure",
+        }
+    }
+}
+
+/// The last word of each reviewer out of all that was said, oldest first: approvals and refusals stay until the same
+/// person says the other or it is dismissed.
+pub(crate) fn last_words(
+    all: impl IntoIterator<Item = (String, Option<bool>, Option<Timestamp>)>,
+) -> Vec<Review> {
+    let mut last: Vec<Review> = Vec::new();
+    for (author, approved, at) in all {
+        last.retain(|review| review.author != author);
+        if let Some(approved) = approved {
+            last.push(Review { author, approved, at });
+        }
+    }
+    last
+}

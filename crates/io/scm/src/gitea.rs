@@ -1,0 +1,301 @@
+//! Gitea and Forgejo: the same API under two names.
+
+mod labels;
+mod wire;
+
+use ::http::{HeaderMap, Method, StatusCode};
+use serde_json::{Value, json};
+
+use self::wire::{PullRequestWire, ReviewWire};
+use crate::address::Address;
+use crate::api::{Api, Paging};
+use crate::credentials::Credentials;
+use crate::error::Error;
+use crate::forge::{
+    Changes, CommitStatus, Forge, Future, NewPullRequest, PullRequest, PullRequestState, Review, last_words,
+};
+use crate::http::{Answer, Http, Session};
+use crate::open::Access;
+
+/// What a token needs.
+const NEEDS: &str =
+    "the scopes `write:repository` and `write:issue`, for a user who can write to the repository";
+
+/// One repository on a Gitea or Forgejo server.
+pub(crate) struct Gitea {
+    api: Api,
+}
+
+impl Gitea {
+    pub(crate) fn new(
+        address: Address,
+        credentials: &Credentials,
+        ca: Option<&[u8]>,
+        http: &Http,
+    ) -> Result<Gitea, Error> {
+        let root = address.api_root(&["api", "v1"])?;
+        let session = Session::new(http, ca, credentials, "token", HeaderMap::new())?;
+        let paging = Paging { size_parameter: "limit", size: 50, total_header: Some("x-total-count") };
+        Ok(Gitea { api: Api { session, address, root, needs: NEEDS, paging } })
+    }
+
+    fn pull(&self, number: u64, below: &[&str]) -> reqwest::Url {
+        let number = number.to_string();
+        self.api.in_repository(&[&["pulls", &number], below].concat())
+    }
+
+    fn issue(&self, number: u64, below: &[&str]) -> reqwest::Url {
+        let number = number.to_string();
+        self.api.in_repository(&[&["issues", &number], below].concat())
+    }
+
+    /// The newest of ours from this branch. Gitea cannot filter by branch, but lists the newest first.
+    async fn newest(&self, head: &str, marker: &str) -> Result<Option<PullRequestWire>, Error> {
+        let mut url = self.api.in_repository(&["pulls"]);
+        url.query_pairs_mut().append_pair("state", "all");
+        let ours = |pull: PullRequestWire| pull.is_from(head, marker).then_some(pull);
+        self.api.search("list_pull_requests", "list pull requests", &url, ours).await
+    }
+
+    /// Whether there may be a pull request between these branches, in any state: one request instead of all pages.
+    async fn may_exist(&self, base: &str, head: &str) -> Result<bool, Error> {
+        if base.contains('/') {
+            // Such a base cannot be told from the head in the path.
+            return Ok(true);
+        }
+        let mut below = vec!["pulls", base];
+        below.extend(head.split('/'));
+        let url = self.api.in_repository(&below);
+        let answer = self.api.ask("find_pull_request", Method::GET, url, None).await?;
+        match answer.status {
+            // Servers that are too old for this question say so without JSON.
+            StatusCode::NOT_FOUND => Ok(!answer.json::<Value>().is_ok_and(|said| said.is_object())),
+            status if status.is_success() => Ok(true),
+            _ => Err(self.api.refused("read pull requests", &answer)),
+        }
+    }
+
+    async fn create_or_find(&self, new: &NewPullRequest) -> Result<PullRequest, Error> {
+        if self.may_exist(&new.base, &new.head).await?
+            && let Some(known) = self.newest(&new.head, &new.marker).await?
+        {
+            return self.with_labels(known, &new.labels).await;
+        }
+        let labels = self.label_ids(&new.labels).await?;
+        let body = json!({
+            "head": new.head, "base": new.base, "title": new.title, "body": new.body, "labels": labels,
+        });
+        let doing = "create a pull request";
+        let url = self.api.in_repository(&["pulls"]);
+        let answer = self.api.ask("create_pull_request", Method::POST, url, Some(body)).await?;
+        match answer.status {
+            status if status.is_success() => Ok(answer.json::<PullRequestWire>()?.into_pull_request()),
+            StatusCode::CONFLICT => match self.newest(&new.head, &new.marker).await? {
+                Some(known) => self.with_labels(known, &new.labels).await,
+                None => Err(Error::Problem(format!(
+                    "there is an open pull request from `{}` into `{}` in {} that is not ours ({}); close it, so that \
+                     this promotion can open its own",
+                    new.head,
+                    new.base,
+                    self.api.repository(),
+                    self.api.session.said(&answer)
+                ))),
+            },
+            StatusCode::NOT_FOUND => Err(self.branch_missing(doing, new).await),
+            _ => Err(self.api.refused(doing, &answer)),
+        }
+    }
+
+    /// A found pull request, with the labels that an earlier life did not get to.
+    async fn with_labels(&self, known: PullRequestWire, labels: &[String]) -> Result<PullRequest, Error> {
+        let missing = known.labels_missing(labels);
+        let number = known.number;
+        if !missing.is_empty() && known.state() == PullRequestState::Open {
+            self.add_labels(number, &missing).await?;
+        }
+        Ok(known.into_pull_request())
+    }
+
+    async fn branch_missing(&self, doing: &str, new: &NewPullRequest) -> Error {
+        let mut below = vec!["branches"];
+        below.extend(new.base.split('/'));
+        let url = self.api.in_repository(&below);
+        match self.api.ask("get_branch", Method::GET, url, None).await {
+            Err(error) => error,
+            Ok(answer) if answer.status.is_success() => {
+                self.api.missing(doing, &format!("the branch `{}`", new.head)).await
+            }
+            Ok(_) => match self.api.missing(doing, "").await {
+                Error::Fault { .. } => Error::Problem(format!(
+                    "cannot {doing}: {} has no branch `{}`; create it, or set `spec.git.branch` to one that exists",
+                    self.api.repository(),
+                    new.base
+                )),
+                problem @ Error::Problem(_) => problem,
+            },
+        }
+    }
+
+    async fn read(&self, number: u64) -> Result<PullRequestWire, Error> {
+        let doing = "read pull requests";
+        let answer = self.api.ask("get_pull_request", Method::GET, self.pull(number, &[]), None).await?;
+        match answer.status {
+            StatusCode::NOT_FOUND => Err(self.api.missing(doing, &format!("pull request #{number}")).await),
+            status if status.is_success() => answer.json(),
+            _ => Err(self.api.refused(doing, &answer)),
+        }
+    }
+
+    async fn all_reviews(&self, number: u64) -> Result<Vec<Review>, Error> {
+        let url = self.pull(number, &["reviews"]);
+        let all: Vec<ReviewWire> = self.api.all("list_reviews", "read reviews", &url).await?;
+        Ok(last_words(all.into_iter().filter_map(ReviewWire::into_word)))
+    }
+
+    async fn edit(&self, number: u64, changes: &Changes) -> Result<(), Error> {
+        let mut body = serde_json::Map::new();
+        body.extend(changes.title.as_ref().map(|title| ("title".to_owned(), Value::from(title.as_str()))));
+        body.extend(changes.body.as_ref().map(|text| ("body".to_owned(), Value::from(text.as_str()))));
+        if !body.is_empty() {
+            let url = self.pull(number, &[]);
+            let doing = "change pull requests";
+            self.api.must("update_pull_request", doing, Method::PATCH, url, Some(body.into())).await?;
+        }
+        if let Some(labels) = &changes.labels {
+            let known = self.read(number).await?;
+            self.add_labels(number, &known.labels_missing(labels)).await?;
+        }
+        Ok(())
+    }
+
+    async fn merge_at(&self, number: u64, head_sha: &str) -> Result<PullRequest, Error> {
+        let style = self.merge_style().await?;
+        let body = json!({ "Do": style, "head_commit_id": head_sha });
+        let url = self.pull(number, &["merge"]);
+        let answer = self.api.ask("merge_pull_request", Method::POST, url, Some(body)).await?;
+        let now = self.read(number).await?;
+        if now.state() == PullRequestState::Merged {
+            return Ok(now.into_pull_request());
+        }
+        if answer.status.is_success() {
+            return Err(Error::fault(format!("pull request #{number} is being merged")));
+        }
+        Err(self.merge_refused(number, head_sha, &answer, &now))
+    }
+
+    fn merge_refused(&self, number: u64, head_sha: &str, answer: &Answer, now: &PullRequestWire) -> Error {
+        let message = self.api.session.said(answer);
+        let what = format!("pull request #{number} in {}", self.api.repository());
+        if now.head_sha() != head_sha {
+            return Error::fault(format!(
+                "{what} was not merged: its branch moved from `{head_sha}` to `{}`",
+                now.head_sha()
+            ));
+        }
+        match answer.status {
+            // Gitea checks for conflicts in the background after every push.
+            StatusCode::METHOD_NOT_ALLOWED if message.contains("try again later") => {
+                Error::fault(format!("{what} cannot be merged yet: {message}"))
+            }
+            StatusCode::METHOD_NOT_ALLOWED => Error::Problem(format!(
+                "{what} cannot be merged ({message}); fulfil the rules of its base branch, or merge it by hand"
+            )),
+            StatusCode::CONFLICT => Error::Problem(format!(
+                "{what} cannot be merged ({message}); resolve the conflict, or close it and promote again"
+            )),
+            _ => self.api.refused("merge pull requests", answer),
+        }
+    }
+
+    /// The repository's own choice, so that a rule like "squash only" is kept.
+    async fn merge_style(&self) -> Result<String, Error> {
+        let url = self.api.in_repository(&[]);
+        let answer = self.api.must("get_repository", "read the repository", Method::GET, url, None).await?;
+        let repository: Value = answer.json()?;
+        let style = repository.get("default_merge_style").and_then(Value::as_str);
+        Ok(style.filter(|style| !style.is_empty()).unwrap_or("merge").to_owned())
+    }
+
+    async fn close_with(&self, number: u64, comment: Option<&str>) -> Result<(), Error> {
+        if self.read(number).await?.state() != PullRequestState::Open {
+            return Ok(());
+        }
+        if let Some(comment) = comment {
+            self.say(number, comment).await?;
+        }
+        let body = json!({ "state": "closed" });
+        let url = self.pull(number, &[]);
+        self.api.must("close_pull_request", "close pull requests", Method::PATCH, url, Some(body)).await?;
+        Ok(())
+    }
+
+    async fn say(&self, number: u64, body: &str) -> Result<(), Error> {
+        let url = self.issue(number, &["comments"]);
+        let body = json!({ "body": body });
+        self.api.must("create_comment", "comment on pull requests", Method::POST, url, Some(body)).await?;
+        Ok(())
+    }
+
+    async fn mark(&self, sha: &str, status: &CommitStatus) -> Result<(), Error> {
+        let url = self.api.in_repository(&["statuses", sha]);
+        let body = json!({
+            "context": status.context, "state": status.state.word(),
+            "description": status.description, "target_url": status.url.as_deref().unwrap_or_default(),
+        });
+        self.api.must("create_status", "set a commit status", Method::POST, url, Some(body)).await?;
+        Ok(())
+    }
+
+    /// Who we are and what we may do.
+    pub(crate) async fn access(&self) -> Result<Access, Error> {
+        let url = self.api.in_repository(&[]);
+        let answer = self.api.must("get_repository", "read the repository", Method::GET, url, None).await?;
+        let repository: Value = answer.json()?;
+        // A token without `read:user` may not ask for its own name; that is no failure.
+        let answer = self.api.ask("get_user", Method::GET, self.api.url(&["user"]), None).await?;
+        let user: Value = if answer.status.is_success() { answer.json()? } else { Value::Null };
+        Ok(Access::read(&user, &repository))
+    }
+}
+
+impl Forge for Gitea {
+    fn find<'a>(&'a self, head: &'a str, marker: &'a str) -> Future<'a, Option<PullRequest>> {
+        Box::pin(async move { Ok(self.newest(head, marker).await?.map(PullRequestWire::into_pull_request)) })
+    }
+
+    fn create<'a>(&'a self, new: &'a NewPullRequest) -> Future<'a, PullRequest> {
+        Box::pin(self.create_or_find(new))
+    }
+
+    fn get<'a>(&'a self, number: u64) -> Future<'a, PullRequest> {
+        Box::pin(async move {
+            let mut pull = self.read(number).await?.into_pull_request();
+            pull.approved_by = Review::approvers(self.all_reviews(number).await?);
+            Ok(pull)
+        })
+    }
+
+    fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Future<'a, ()> {
+        Box::pin(self.edit(number, changes))
+    }
+
+    fn merge<'a>(&'a self, number: u64, head_sha: &'a str) -> Future<'a, PullRequest> {
+        Box::pin(self.merge_at(number, head_sha))
+    }
+
+    fn close<'a>(&'a self, number: u64, comment: Option<&'a str>) -> Future<'a, ()> {
+        Box::pin(self.close_with(number, comment))
+    }
+
+    fn comment<'a>(&'a self, number: u64, body: &'a str) -> Future<'a, ()> {
+        Box::pin(self.say(number, body))
+    }
+
+    fn reviews<'a>(&'a self, number: u64) -> Future<'a, Vec<Review>> {
+        Box::pin(self.all_reviews(number))
+    }
+
+    fn set_status<'a>(&'a self, sha: &'a str, status: &'a CommitStatus) -> Future<'a, ()> {
+        Box::pin(self.mark(sha, status))
+    }
+}

@@ -1,0 +1,115 @@
+//! The parts of Gitea's answers that we read.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::forge::{PullRequest, PullRequestState};
+
+#[derive(Deserialize)]
+pub(super) struct PullRequestWire {
+    pub(super) number: u64,
+    html_url: String,
+    state: String,
+    #[serde(default)]
+    body: Option<String>,
+    #[serde(default)]
+    labels: Option<Vec<LabelName>>,
+    #[serde(default)]
+    merged: bool,
+    #[serde(default)]
+    merged_at: Option<Timestamp>,
+    #[serde(default)]
+    merged_by: Option<User>,
+    #[serde(default)]
+    merge_commit_sha: Option<String>,
+    #[serde(default)]
+    mergeable: bool,
+    head: Branch,
+}
+
+#[derive(Deserialize)]
+struct LabelName {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct User {
+    login: String,
+}
+
+#[derive(Deserialize)]
+struct Branch {
+    #[serde(rename = "ref")]
+    name: String,
+    #[serde(default)]
+    sha: String,
+    /// What the branch is called even after its deletion, when `ref` becomes `refs/pull/N/head`.
+    #[serde(default)]
+    label: String,
+}
+
+impl PullRequestWire {
+    pub(super) fn is_from(&self, head: &str, marker: &str) -> bool {
+        let body = self.body.as_deref().unwrap_or_default();
+        (self.head.name == head || self.head.label == head) && body.contains(marker)
+    }
+
+    pub(super) fn labels_missing(&self, wanted: &[String]) -> Vec<String> {
+        let has = |name: &String| self.labels.iter().flatten().any(|label| label.name == *name);
+        wanted.iter().filter(|name| !has(name)).cloned().collect()
+    }
+
+    pub(super) fn head_sha(&self) -> &str {
+        &self.head.sha
+    }
+
+    pub(super) fn state(&self) -> PullRequestState {
+        match (self.merged, self.state.as_str()) {
+            (true, _) => PullRequestState::Merged,
+            (false, "open") => PullRequestState::Open,
+            (false, _) => PullRequestState::Closed,
+        }
+    }
+
+    pub(super) fn into_pull_request(self) -> PullRequest {
+        let state = self.state();
+        let merged = state == PullRequestState::Merged;
+        PullRequest {
+            number: self.number,
+            url: self.html_url,
+            state,
+            head_sha: self.head.sha,
+            body: self.body.unwrap_or_default(),
+            merged_at: self.merged_at,
+            merged_by: self.merged_by.map(|user| user.login),
+            merge_commit: self.merge_commit_sha.filter(|_| merged),
+            // `false` also means that Gitea has not looked yet.
+            mergeable: self.mergeable.then_some(true),
+            approved_by: Vec::new(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct ReviewWire {
+    #[serde(default)]
+    user: Option<User>,
+    state: String,
+    #[serde(default)]
+    dismissed: bool,
+    #[serde(default)]
+    submitted_at: Option<Timestamp>,
+}
+
+impl ReviewWire {
+    /// Who said what, if it was more than a comment; a dismissed word is taken back.
+    pub(super) fn into_word(self) -> Option<(String, Option<bool>, Option<Timestamp>)> {
+        let author = self.user?.login;
+        let approved = match self.state.as_str() {
+            "APPROVED" => true,
+            "REQUEST_CHANGES" => false,
+            _ => return None,
+        };
+        Some((author, (!self.dismissed).then_some(approved), self.submitted_at))
+    }
+}

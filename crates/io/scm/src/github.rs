@@ -1,0 +1,342 @@
+//! GitHub and GitHub Enterprise.
+
+mod wire;
+
+use ::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use reqwest::Url;
+use serde_json::{Value, json};
+
+use self::wire::{PullRequestWire, ReviewWire};
+use crate::address::Address;
+use crate::api::{Api, Paging};
+use crate::credentials::Credentials;
+use crate::error::Error;
+use crate::forge::{
+    Changes, CommitStatus, Forge, Future, NewPullRequest, PullRequest, PullRequestState, Review, last_words,
+};
+use crate::http::{Answer, Http, Session};
+use crate::open::Access;
+
+/// What a token needs.
+const NEEDS: &str = "the permissions `Contents: write`, `Pull requests: write` and `Commit statuses: write` (or the \
+                     classic scope `repo`)";
+/// GitHub refuses longer descriptions of a commit status.
+const DESCRIPTION: usize = 140;
+
+/// One repository on GitHub.
+pub(crate) struct Github {
+    api: Api,
+}
+
+impl Github {
+    pub(crate) fn new(
+        address: Address,
+        credentials: &Credentials,
+        ca: Option<&[u8]>,
+        http: &Http,
+    ) -> Result<Github, Error> {
+        let root = api_root(&address)?;
+        let mut headers = HeaderMap::new();
+        headers.insert("accept", HeaderValue::from_static("application/vnd.github+json"));
+        headers.insert("x-github-api-version", HeaderValue::from_static("2022-11-28"));
+        let session = Session::new(http, ca, credentials, "Bearer", headers)?;
+        let paging = Paging { size_parameter: "per_page", size: 100, total_header: None };
+        Ok(Github { api: Api { session, address, root, needs: NEEDS, paging } })
+    }
+
+    fn pull(&self, number: u64, below: &[&str]) -> Url {
+        let number = number.to_string();
+        self.api.in_repository(&[&["pulls", &number], below].concat())
+    }
+
+    fn issue(&self, number: u64, below: &[&str]) -> Url {
+        let number = number.to_string();
+        self.api.in_repository(&[&["issues", &number], below].concat())
+    }
+
+    /// All pull requests from this branch, the newest first.
+    async fn from_branch(&self, head: &str) -> Result<Vec<PullRequestWire>, Error> {
+        let mut url = self.api.in_repository(&["pulls"]);
+        url.query_pairs_mut()
+            .append_pair("state", "all")
+            .append_pair("head", &format!("{}:{head}", self.api.address.owner))
+            .append_pair("sort", "created")
+            .append_pair("direction", "desc");
+        let mut all: Vec<PullRequestWire> =
+            self.api.all("list_pull_requests", "list pull requests", &url).await?;
+        // An unknown filter is ignored by some servers, so ours is checked again.
+        all.retain(|pull| pull.is_from(head));
+        all.sort_by_key(|pull| std::cmp::Reverse(pull.number));
+        Ok(all)
+    }
+
+    async fn newest(&self, head: &str, marker: &str) -> Result<Option<PullRequestWire>, Error> {
+        Ok(self.from_branch(head).await?.into_iter().find(|pull| pull.is_ours(marker)))
+    }
+
+    async fn create_or_find(&self, new: &NewPullRequest) -> Result<PullRequest, Error> {
+        if let Some(known) = self.newest(&new.head, &new.marker).await? {
+            return self.with_labels(known, &new.labels).await;
+        }
+        let body = json!({ "head": new.head, "base": new.base, "title": new.title, "body": new.body });
+        let url = self.api.in_repository(&["pulls"]);
+        let answer = self.api.ask("create_pull_request", Method::POST, url, Some(body)).await?;
+        match answer.status {
+            status if status.is_success() => self.with_labels(answer.json()?, &new.labels).await,
+            StatusCode::UNPROCESSABLE_ENTITY | StatusCode::CONFLICT => self.not_created(new, &answer).await,
+            _ => Err(self.api.refused("create a pull request", &answer)),
+        }
+    }
+
+    /// GitHub says 422 for many reasons: there is one already, or a branch is unknown, or nothing differs.
+    async fn not_created(&self, new: &NewPullRequest, answer: &Answer) -> Result<PullRequest, Error> {
+        let message = self.api.session.said(answer);
+        let repository = self.api.repository();
+        if message.contains("already exists") {
+            let known = self.from_branch(&new.head).await?;
+            let open =
+                known.iter().find(|pull| pull.state() == PullRequestState::Open).map(|pull| pull.number);
+            if let Some(ours) = known.into_iter().find(|pull| pull.is_ours(&new.marker)) {
+                return self.with_labels(ours, &new.labels).await;
+            }
+            return Err(match open {
+                Some(number) => Error::Problem(format!(
+                    "pull request #{number} in {repository} comes from `{}` too and is not ours; close it, so that \
+                     this promotion can open its own",
+                    new.head
+                )),
+                None => Error::fault(format!(
+                    "the pull request from `{}` is not visible yet: {message}",
+                    new.head
+                )),
+            });
+        }
+        if wire::names_invalid_field(answer, "head") {
+            return Err(Error::fault(format!("{repository} does not know the branch `{}` (yet)", new.head)));
+        }
+        if wire::names_invalid_field(answer, "base") {
+            return Err(Error::Problem(format!(
+                "cannot create a pull request: {repository} has no branch `{}`; create it, or set `spec.git.branch` \
+                 to one that exists",
+                new.base
+            )));
+        }
+        Err(self.api.refused("create a pull request", answer))
+    }
+
+    /// A pull request with its labels. Labels are an ornament: where the token may not add them, they are left out.
+    async fn with_labels(&self, known: PullRequestWire, labels: &[String]) -> Result<PullRequest, Error> {
+        let missing = known.labels_missing(labels);
+        if known.state() == PullRequestState::Open {
+            self.add_labels(known.number, &missing).await?;
+        }
+        Ok(known.into_pull_request())
+    }
+
+    /// Labels that do not exist are created by GitHub itself.
+    async fn add_labels(&self, number: u64, names: &[String]) -> Result<(), Error> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let url = self.issue(number, &["labels"]);
+        let answer = self.api.ask("add_labels", Method::POST, url, Some(json!({ "labels": names }))).await?;
+        if answer.status.is_success() {
+            return Ok(());
+        }
+        if answer.status == StatusCode::NOT_FOUND {
+            // Right after creation the number is not known everywhere yet.
+            return Err(self.api.missing("add labels", &format!("pull request #{number}")).await);
+        }
+        let problem = self.api.refused("add labels", &answer);
+        tracing::warn!(labels = %names.join(", "), %problem, "labels are left out");
+        Ok(())
+    }
+
+    async fn read(&self, number: u64) -> Result<PullRequestWire, Error> {
+        let doing = "read pull requests";
+        let answer = self.api.ask("get_pull_request", Method::GET, self.pull(number, &[]), None).await?;
+        match answer.status {
+            StatusCode::NOT_FOUND => Err(self.api.missing(doing, &format!("pull request #{number}")).await),
+            status if status.is_success() => answer.json(),
+            _ => Err(self.api.refused(doing, &answer)),
+        }
+    }
+
+    async fn all_reviews(&self, number: u64) -> Result<Vec<Review>, Error> {
+        let url = self.pull(number, &["reviews"]);
+        let all: Vec<ReviewWire> = self.api.all("list_reviews", "read reviews", &url).await?;
+        Ok(last_words(all.into_iter().filter_map(ReviewWire::into_word)))
+    }
+
+    async fn edit(&self, number: u64, changes: &Changes) -> Result<(), Error> {
+        let mut body = serde_json::Map::new();
+        body.extend(changes.title.as_ref().map(|title| ("title".to_owned(), Value::from(title.as_str()))));
+        body.extend(changes.body.as_ref().map(|text| ("body".to_owned(), Value::from(text.as_str()))));
+        if !body.is_empty() {
+            let url = self.pull(number, &[]);
+            let doing = "change pull requests";
+            self.api.must("update_pull_request", doing, Method::PATCH, url, Some(body.into())).await?;
+        }
+        if let Some(labels) = &changes.labels {
+            self.add_labels(number, labels).await?;
+        }
+        Ok(())
+    }
+
+    async fn merge_at(&self, number: u64, head_sha: &str) -> Result<PullRequest, Error> {
+        let body = json!({ "sha": head_sha, "merge_method": self.merge_method().await? });
+        let url = self.pull(number, &["merge"]);
+        let answer = self.api.ask("merge_pull_request", Method::PUT, url, Some(body)).await?;
+        let now = self.read(number).await?;
+        if now.state() == PullRequestState::Merged {
+            return Ok(now.into_pull_request());
+        }
+        let what = format!("pull request #{number} in {}", self.api.repository());
+        let message = self.api.session.said(&answer);
+        Err(match answer.status {
+            status if status.is_success() => Error::fault(format!("{what} is being merged")),
+            StatusCode::CONFLICT => {
+                Error::fault(format!("{what} was not merged, its branch has moved: {message}"))
+            }
+            StatusCode::METHOD_NOT_ALLOWED if message.contains("try the merge again") => {
+                Error::fault(format!("{what} cannot be merged yet: {message}"))
+            }
+            StatusCode::METHOD_NOT_ALLOWED => Error::Problem(format!(
+                "{what} cannot be merged ({message}); fulfil the rules of its base branch, or merge it by hand"
+            )),
+            _ => self.api.refused("merge pull requests", &answer),
+        })
+    }
+
+    /// A way to merge that the repository allows.
+    async fn merge_method(&self) -> Result<&'static str, Error> {
+        let url = self.api.in_repository(&[]);
+        let answer = self.api.must("get_repository", "read the repository", Method::GET, url, None).await?;
+        let repository: Value = answer.json()?;
+        let forbidden = |what: &str| repository.get(what).and_then(Value::as_bool) == Some(false);
+        let methods = [
+            ("allow_merge_commit", "merge"),
+            ("allow_squash_merge", "squash"),
+            ("allow_rebase_merge", "rebase"),
+        ];
+        Ok(methods.into_iter().find(|(field, _)| !forbidden(field)).map_or("merge", |(_, method)| method))
+    }
+
+    async fn close_with(&self, number: u64, comment: Option<&str>) -> Result<(), Error> {
+        if self.read(number).await?.state() != PullRequestState::Open {
+            return Ok(());
+        }
+        if let Some(comment) = comment {
+            self.say(number, comment).await?;
+        }
+        let body = json!({ "state": "closed" });
+        let url = self.pull(number, &[]);
+        self.api.must("close_pull_request", "close pull requests", Method::PATCH, url, Some(body)).await?;
+        Ok(())
+    }
+
+    async fn say(&self, number: u64, body: &str) -> Result<(), Error> {
+        let url = self.issue(number, &["comments"]);
+        let body = json!({ "body": body });
+        self.api.must("create_comment", "comment on pull requests", Method::POST, url, Some(body)).await?;
+        Ok(())
+    }
+
+    async fn mark(&self, sha: &str, status: &CommitStatus) -> Result<(), Error> {
+        let url = self.api.in_repository(&["statuses", sha]);
+        let description: String = status.description.chars().take(DESCRIPTION).collect();
+        let body = json!({
+            "context": status.context, "state": status.state.word(),
+            "description": description, "target_url": status.url,
+        });
+        self.api.must("create_status", "set a commit status", Method::POST, url, Some(body)).await?;
+        Ok(())
+    }
+
+    /// Who we are and what we may do.
+    pub(crate) async fn access(&self) -> Result<Access, Error> {
+        let url = self.api.in_repository(&[]);
+        let answer = self.api.must("get_repository", "read the repository", Method::GET, url, None).await?;
+        let repository: Value = answer.json()?;
+        // The token of an app's installation is no user; that is no failure.
+        let answer = self.api.ask("get_user", Method::GET, self.api.url(&["user"]), None).await?;
+        let user: Value = if answer.status.is_success() { answer.json()? } else { Value::Null };
+        Ok(Access::read(&user, &repository))
+    }
+}
+
+/// `api.github.com` for GitHub itself, `api.NAME.ghe.com` for its hosted enterprises, `/api/v3` for servers.
+fn api_root(address: &Address) -> Result<Url, Error> {
+    let host = match address.host.as_str() {
+        "github.com" | "www.github.com" | "ssh.github.com" => "api.github.com".to_owned(),
+        host if host.ends_with(".ghe.com") => format!("api.{host}"),
+        _ => return address.api_root(&["api", "v3"]),
+    };
+    let hosted =
+        Address { scheme: "https".to_owned(), host, port: None, prefix: Vec::new(), ..address.clone() };
+    hosted.api_root(&[])
+}
+
+impl Forge for Github {
+    fn find<'a>(&'a self, head: &'a str, marker: &'a str) -> Future<'a, Option<PullRequest>> {
+        Box::pin(async move { Ok(self.newest(head, marker).await?.map(PullRequestWire::into_pull_request)) })
+    }
+
+    fn create<'a>(&'a self, new: &'a NewPullRequest) -> Future<'a, PullRequest> {
+        Box::pin(self.create_or_find(new))
+    }
+
+    fn get<'a>(&'a self, number: u64) -> Future<'a, PullRequest> {
+        Box::pin(async move {
+            let mut pull = self.read(number).await?.into_pull_request();
+            pull.approved_by = Review::approvers(self.all_reviews(number).await?);
+            Ok(pull)
+        })
+    }
+
+    fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Future<'a, ()> {
+        Box::pin(self.edit(number, changes))
+    }
+
+    fn merge<'a>(&'a self, number: u64, head_sha: &'a str) -> Future<'a, PullRequest> {
+        Box::pin(self.merge_at(number, head_sha))
+    }
+
+    fn close<'a>(&'a self, number: u64, comment: Option<&'a str>) -> Future<'a, ()> {
+        Box::pin(self.close_with(number, comment))
+    }
+
+    fn comment<'a>(&'a self, number: u64, body: &'a str) -> Future<'a, ()> {
+        Box::pin(self.say(number, body))
+    }
+
+    fn reviews<'a>(&'a self, number: u64) -> Future<'a, Vec<Review>> {
+        Box::pin(self.all_reviews(number))
+    }
+
+    fn set_status<'a>(&'a self, sha: &'a str, status: &'a CommitStatus) -> Future<'a, ()> {
+        Box::pin(self.mark(sha, status))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_api_is_found_from_the_repository() {
+        let cases = [
+            ("https://github.com/acme/app.git", "https://api.github.com/"),
+            ("http://github.com/acme/app", "https://api.github.com/"),
+            ("git@github.com:acme/app.git", "https://api.github.com/"),
+            ("ssh://git@ssh.github.com:443/acme/app.git", "https://api.github.com/"),
+            ("https://acme.ghe.com/acme/app", "https://api.acme.ghe.com/"),
+            ("https://github.acme.example/acme/app", "https://github.acme.example/api/v3"),
+            ("git@github.acme.example:acme/app.git", "https://github.acme.example/api/v3"),
+            ("https://github.com.evil.example/acme/app", "https://github.com.evil.example/api/v3"),
+        ];
+        for (url, root) in cases {
+            assert_eq!(api_root(&Address::parse(url).unwrap()).unwrap().as_str(), root);
+        }
+    }
+}

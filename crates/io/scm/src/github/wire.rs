@@ -1,0 +1,118 @@
+//! The parts of GitHub's answers that we read.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::forge::{PullRequest, PullRequestState};
+use crate::http::Answer;
+
+#[derive(Deserialize)]
+pub(super) struct PullRequestWire {
+    pub(super) number: u64,
+    html_url: String,
+    state: String,
+    #[serde(default)]
+    body: Option<String>,
+    #[serde(default)]
+    labels: Vec<LabelName>,
+    #[serde(default)]
+    merged_at: Option<Timestamp>,
+    #[serde(default)]
+    merged_by: Option<User>,
+    #[serde(default)]
+    merge_commit_sha: Option<String>,
+    #[serde(default)]
+    mergeable: Option<bool>,
+    head: Branch,
+}
+
+#[derive(Deserialize)]
+struct LabelName {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct User {
+    login: String,
+}
+
+#[derive(Deserialize)]
+struct Branch {
+    #[serde(rename = "ref")]
+    name: String,
+    sha: String,
+}
+
+impl PullRequestWire {
+    pub(super) fn is_from(&self, head: &str) -> bool {
+        self.head.name == head
+    }
+
+    pub(super) fn is_ours(&self, marker: &str) -> bool {
+        self.body.as_deref().unwrap_or_default().contains(marker)
+    }
+
+    pub(super) fn labels_missing(&self, wanted: &[String]) -> Vec<String> {
+        let has = |name: &String| self.labels.iter().any(|label| label.name.eq_ignore_ascii_case(name));
+        wanted.iter().filter(|name| !has(name)).cloned().collect()
+    }
+
+    /// Lists have no `merged` field: a merge has a time.
+    pub(super) fn state(&self) -> PullRequestState {
+        match (self.merged_at, self.state.as_str()) {
+            (Some(_), _) => PullRequestState::Merged,
+            (None, "open") => PullRequestState::Open,
+            (None, _) => PullRequestState::Closed,
+        }
+    }
+
+    pub(super) fn into_pull_request(self) -> PullRequest {
+        let state = self.state();
+        PullRequest {
+            number: self.number,
+            url: self.html_url,
+            state,
+            head_sha: self.head.sha,
+            body: self.body.unwrap_or_default(),
+            merged_at: self.merged_at,
+            merged_by: self.merged_by.map(|user| user.login),
+            // While it is open this is a commit that only tries the merge.
+            merge_commit: self.merge_commit_sha.filter(|_| state == PullRequestState::Merged),
+            mergeable: self.mergeable,
+            approved_by: Vec::new(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct ReviewWire {
+    #[serde(default)]
+    user: Option<User>,
+    state: String,
+    #[serde(default)]
+    submitted_at: Option<Timestamp>,
+}
+
+impl ReviewWire {
+    /// Who said what, if it was more than a comment; a dismissed word is taken back.
+    pub(super) fn into_word(self) -> Option<(String, Option<bool>, Option<Timestamp>)> {
+        let approved = match self.state.as_str() {
+            "APPROVED" => Some(true),
+            "CHANGES_REQUESTED" => Some(false),
+            "DISMISSED" => None,
+            _ => return None,
+        };
+        Some((self.user?.login, approved, self.submitted_at))
+    }
+}
+
+/// Whether a 422 blames this field of the request.
+pub(super) fn names_invalid_field(answer: &Answer, field: &str) -> bool {
+    let Ok(body) = answer.json::<Value>() else { return false };
+    let errors = body.get("errors").and_then(Value::as_array);
+    errors.into_iter().flatten().any(|error| {
+        error.get("field").and_then(Value::as_str) == Some(field)
+            && error.get("code").and_then(Value::as_str) == Some("invalid")
+    })
+}

@@ -1,0 +1,154 @@
+//! A small server on loopback that answers as a test says and remembers what it was asked.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, Response};
+use kardinal_scm::{Credentials, Http, Observer, Secret, Settings};
+use serde_json::{Value, json};
+
+pub const TOKEN: &str = "ghp_verysecrettoken";
+pub const MARKER: &str = "<!-- kardinal-step: 1234 -->";
+pub const HEAD: &str = "kardinal/app-v2/prod";
+
+/// One request as it came.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub method: String,
+    /// With its query.
+    pub path: String,
+    pub authorization: String,
+    pub body: Value,
+}
+
+impl Asked {
+    /// Method and path below the API's root, without query.
+    pub fn what(&self) -> String {
+        let path = self.path.split('?').next().unwrap_or_default();
+        format!("{} {}", self.method, path.trim_start_matches("/api/v3"))
+    }
+}
+
+/// An answer to give.
+pub struct Say {
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: String,
+}
+
+impl Say {
+    pub fn json(status: u16, body: &Value) -> Say {
+        Say { status, headers: vec![("content-type", "application/json".to_owned())], body: body.to_string() }
+    }
+
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Say {
+        self.headers.push((name, value.into()));
+        self
+    }
+}
+
+/// The running server.
+pub struct Server {
+    pub url: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Server {
+    /// Starts it; the function gets each request and how many came before.
+    pub async fn start(answer: impl Fn(&Asked, usize) -> Say + Send + Sync + 'static) -> Server {
+        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
+        let (memory, answer) = (Arc::clone(&asked), Arc::new(answer));
+        let service = axum::Router::new().fallback(move |request: Request<Body>| {
+            let (memory, answer) = (Arc::clone(&memory), Arc::clone(&answer));
+            async move {
+                let request = read(request).await;
+                let before = {
+                    let mut memory = memory.lock().unwrap();
+                    memory.push(request.clone());
+                    memory.len() - 1
+                };
+                let say = answer(&request, before);
+                let mut response = Response::builder().status(say.status);
+                for (name, value) in say.headers {
+                    response = response.header(name, value);
+                }
+                response.body(Body::from(say.body)).unwrap()
+            }
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, service).await });
+        Server { url, asked }
+    }
+
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    /// What was asked, in short.
+    pub fn log(&self) -> Vec<String> {
+        self.asked().iter().map(Asked::what).collect()
+    }
+
+    /// The repository `acme/app` on it.
+    pub fn repository(&self) -> String {
+        format!("{}/acme/app.git", self.url)
+    }
+}
+
+async fn read(request: Request<Body>) -> Asked {
+    let (parts, body) = request.into_parts();
+    let body = to_bytes(body, usize::MAX).await.unwrap();
+    let header = parts.headers.get("authorization").and_then(|value| value.to_str().ok());
+    Asked {
+        method: parts.method.to_string(),
+        path: parts.uri.to_string(),
+        authorization: header.unwrap_or_default().to_owned(),
+        body: serde_json::from_slice(&body).unwrap_or_default(),
+    }
+}
+
+pub fn token() -> Credentials {
+    Credentials::Token(Secret::new(TOKEN))
+}
+
+/// Limits for tests: the same, with shorter pauses.
+pub fn settings() -> Settings {
+    Settings { first_pause: Duration::from_millis(1), ..Settings::default() }
+}
+
+pub fn http() -> Http {
+    Http::new(settings(), None)
+}
+
+/// Remembers what it was told.
+#[derive(Default)]
+pub struct Notes(pub Mutex<Vec<(&'static str, u16)>>);
+
+impl Observer for Notes {
+    fn request(&self, endpoint: &'static str, status: u16, _elapsed: Duration) {
+        self.0.lock().unwrap().push((endpoint, status));
+    }
+}
+
+/// A pull request as GitHub describes it in a list.
+pub fn pull(number: u64, head: &str, body: &str) -> Value {
+    json!({
+        "number": number,
+        "html_url": format!("https://github.com/acme/app/pull/{number}"),
+        "state": "open",
+        "title": "[kardinal] Promote app-v2 to prod",
+        "user": { "login": "kardinal-bot" },
+        "body": body,
+        "labels": [],
+        "created_at": "2026-11-01T10:00:00Z",
+        "merged_at": null,
+        "merge_commit_sha": "9999999999999999999999999999999999999999",
+        "head": { "label": format!("acme:{head}"), "ref": head, "sha": "1111111111111111111111111111111111111111" },
+        "base": { "label": "acme:main", "ref": "main", "sha": "2222222222222222222222222222222222222222" },
+        "draft": false,
+    })
+}

@@ -1,0 +1,109 @@
+//! May this Bundle go the way it wants, and is there one?
+
+use kardinal_api::graph::Graph;
+use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline};
+use kardinal_policy::{EnvironmentFacts, Facts, Scope, evaluate};
+
+use super::gates::Templates;
+use super::problem::{Problem, listed};
+use super::route::Route;
+use super::{Snapshot, name_of, translate};
+
+/// A Bundle that is not promoted, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// How the Bundle ends.
+    pub phase: BundlePhase,
+    /// The reason, in one word.
+    pub reason: &'static str,
+    /// The reason in words, with what to do.
+    pub message: String,
+}
+
+/// The Graph that promotes the Bundle, or why there can be none.
+/// `granted` says that the Bundle was let through before; what it skips is then not asked again.
+pub fn check(snapshot: &Snapshot<'_>, pipeline: &Pipeline, granted: bool) -> Result<Graph, Refusal> {
+    let whole = Route::whole(&pipeline.spec)
+        .map_err(|problem| refusal(BundlePhase::Failed, "InvalidPipeline", &problem))?;
+    if !granted {
+        check_skips(snapshot, pipeline, &whole)?;
+    }
+    translate(snapshot.bundle, pipeline, snapshot.gates, snapshot.policy_namespaces, snapshot.graphs)
+        .map_err(|problem| refusal(BundlePhase::Failed, "InvalidIntent", &problem))
+}
+
+fn refusal(phase: BundlePhase, reason: &'static str, problem: &Problem) -> Refusal {
+    Refusal { phase, reason, message: problem.to_string() }
+}
+
+/// Each skipped environment on the way that the organisation guards needs a permission that is true now.
+fn check_skips(snapshot: &Snapshot<'_>, pipeline: &Pipeline, whole: &Route<'_>) -> Result<(), Refusal> {
+    let Some(intent) = &snapshot.bundle.spec.intent else { return Ok(()) };
+    let on_the_way = |name: &str| {
+        intent.target.as_deref().is_none_or(|target| target == name || whole.ancestors(target).contains(name))
+    };
+    let templates = Templates::collect(pipeline, snapshot.gates, snapshot.policy_namespaces);
+    let mut denials = Vec::new();
+    for name in intent.skip.iter().filter(|name| on_the_way(name)) {
+        denials.extend(denial(snapshot, whole, &templates, name));
+    }
+    if denials.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal { phase: BundlePhase::SkipDenied, reason: "SkipDenied", message: denials.join("; ") })
+}
+
+/// Why an environment may not be skipped, if so.
+fn denial(
+    snapshot: &Snapshot<'_>,
+    whole: &Route<'_>,
+    templates: &Templates<'_>,
+    name: &str,
+) -> Option<String> {
+    let stop = whole.stop(name)?;
+    let guarding = templates.guarding(name);
+    let guards: Vec<&str> = guarding
+        .iter()
+        .filter(|template| template.scope == Scope::Org)
+        .map(|template| template.name())
+        .collect();
+    if guards.is_empty() {
+        return None;
+    }
+    let upstreams: Vec<String> = stop.upstreams.iter().map(|&upstream| upstream.to_owned()).collect();
+    let mut tried = Vec::new();
+    for permission in templates.permissions(name) {
+        let facts = Facts {
+            bundle: snapshot.bundle,
+            environment: EnvironmentFacts {
+                name,
+                approval: stop.environment.approval(),
+                upstreams: &upstreams,
+            },
+            previous: last_verified(snapshot.siblings, name),
+            now: snapshot.now,
+        };
+        let verdict = evaluate(&permission.spec, &facts);
+        if verdict.ready {
+            return None;
+        }
+        let gate = name_of(&permission.metadata);
+        tried.push(format!("`{gate}` (`{}`): {}", permission.spec.expression, verdict.reason));
+    }
+    let guarded = format!("`{name}` may not be skipped: the organisation guards it with {}", listed(guards));
+    Some(match tried.is_empty() {
+        true => format!("{guarded}, and no skip-permission gate of the organisation applies to it"),
+        false => format!("{guarded}; what would permit it is not true: {}", tried.join(", ")),
+    })
+}
+
+/// The Bundle that was verified last in an environment.
+pub(crate) fn last_verified<'a>(bundles: &[&'a Bundle], environment: &str) -> Option<&'a Bundle> {
+    let verified = |bundle: &&Bundle| verified_at(bundle, environment);
+    bundles.iter().copied().filter(|bundle| verified(bundle).is_some()).max_by_key(verified)
+}
+
+/// When a Bundle was verified in an environment.
+pub(crate) fn verified_at(bundle: &Bundle, environment: &str) -> Option<jiff::Timestamp> {
+    bundle.status.as_ref()?.environments.get(environment)?.verified_at
+}

@@ -1,0 +1,94 @@
+//! Which gate templates guard which environments.
+
+use kardinal_api::kardinal::{GateStage, Pipeline, PolicyGate};
+use kardinal_policy::{Scope, applies_to, is_freeze, is_skip_permission, is_template, scope};
+
+/// The gate templates that count for one Pipeline, each once, in the order of namespace and name.
+/// Nothing in a Pipeline can take one away.
+#[derive(Clone, Debug)]
+pub struct Templates<'a> {
+    gates: Vec<Template<'a>>,
+    permissions: Vec<&'a PolicyGate>,
+}
+
+/// A gate template and whom it speaks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Template<'a> {
+    /// The gate as written.
+    pub gate: &'a PolicyGate,
+    /// The organisation only in its own namespaces: a team cannot speak for it.
+    pub scope: Scope,
+}
+
+impl<'a> Template<'a> {
+    /// The name of the template.
+    pub fn name(&self) -> &'a str {
+        self.gate.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// The namespace of the template.
+    pub fn namespace(&self) -> &'a str {
+        namespace(self.gate)
+    }
+
+    /// Whether it is asked before the environment changes or after.
+    pub fn stage(&self) -> GateStage {
+        self.gate.spec.when.unwrap_or_default()
+    }
+}
+
+impl<'a> Templates<'a> {
+    /// Picks the templates out of everything that was seen: those in the organisation's namespaces, in the Pipeline's
+    /// own and in those that the Pipeline adds. Instances and freezes are none.
+    pub fn collect(
+        pipeline: &Pipeline,
+        gates: &[&'a PolicyGate],
+        policy_namespaces: &[String],
+    ) -> Templates<'a> {
+        let own = pipeline.metadata.namespace.as_deref().unwrap_or_default();
+        let mut seen: Vec<&PolicyGate> = gates
+            .iter()
+            .copied()
+            .filter(|gate| is_template(gate) && !is_freeze(gate))
+            .filter(|gate| {
+                let namespace = namespace(gate);
+                namespace == own
+                    || policy_namespaces
+                        .iter()
+                        .chain(&pipeline.spec.policy_namespaces)
+                        .any(|name| name == namespace)
+            })
+            .collect();
+        seen.sort_by_key(|gate| (namespace(gate), gate.metadata.name.as_deref().unwrap_or_default()));
+        seen.dedup_by_key(|gate| (namespace(gate), gate.metadata.name.as_deref().unwrap_or_default()));
+        let is_org = |gate: &PolicyGate| {
+            scope(gate) == Scope::Org && policy_namespaces.iter().any(|name| name == namespace(gate))
+        };
+        let (permissions, guards): (Vec<&PolicyGate>, Vec<&PolicyGate>) =
+            seen.into_iter().partition(|gate| is_skip_permission(gate));
+        Templates {
+            permissions: permissions.into_iter().filter(|gate| is_org(gate)).collect(),
+            gates: guards
+                .into_iter()
+                .map(|gate| Template { gate, scope: if is_org(gate) { Scope::Org } else { Scope::Team } })
+                .collect(),
+        }
+    }
+
+    /// The gates of an environment, the organisation's first.
+    pub fn guarding(&self, environment: &str) -> Vec<Template<'a>> {
+        let mut found: Vec<Template<'a>> =
+            self.gates.iter().copied().filter(|template| applies_to(template.gate, environment)).collect();
+        found.sort_by_key(|template| template.scope == Scope::Team);
+        found
+    }
+
+    /// The organisation's permissions to skip an environment.
+    pub fn permissions(&self, environment: &str) -> Vec<&'a PolicyGate> {
+        self.permissions.iter().copied().filter(|gate| applies_to(gate, environment)).collect()
+    }
+}
+
+fn namespace(gate: &PolicyGate) -> &str {
+    gate.metadata.namespace.as_deref().unwrap_or_default()
+}

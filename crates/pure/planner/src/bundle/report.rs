@@ -1,0 +1,273 @@
+//! What to tell about a Bundle: the record of each environment, and what it waits for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kardinal_api::graph::{Graph, NodeState};
+use kardinal_api::kardinal::{
+    BUNDLE_LABEL, BundlePhase, BundleStatus, ENVIRONMENT_LABEL, EnvironmentStatus, GateStage, PolicyGate,
+    PromotionState, PromotionStep,
+};
+use serde_json::Value;
+
+use super::names::label_value;
+use super::{GATE_TEMPLATE_LABEL, Snapshot, name_of};
+use crate::graph::Note;
+
+/// The condition that says whether the Bundle has arrived.
+pub const READY: &str = "Ready";
+/// How many things a message names before it says "and more".
+const NAMED: usize = 5;
+
+/// A phase with its reason, before it is written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Where the Bundle stands.
+    pub phase: BundlePhase,
+    /// `True`, `False` or `Unknown`: whether it has arrived.
+    pub ready: &'static str,
+    /// The reason, in one word.
+    pub reason: String,
+    /// The reason in words.
+    pub message: String,
+}
+
+/// The environments that a Graph promotes to, as far as it names them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Course {
+    /// Their names in the order of the nodes.
+    pub environments: Vec<String>,
+    /// Whether some names are only known when the Graph runs.
+    pub open_ended: bool,
+}
+
+impl Course {
+    /// All environments that count: those that the Graph names, and where it leaves some open, those that have a record.
+    pub(crate) fn all<'a>(
+        &'a self,
+        environments: &'a BTreeMap<String, EnvironmentStatus>,
+    ) -> impl Iterator<Item = &'a String> {
+        let more = environments.keys().filter(|name| self.open_ended && !self.environments.contains(name));
+        self.environments.iter().chain(more)
+    }
+}
+
+/// Reads the course from the steps of a Graph; nodes that the Graph leaves out do not count.
+pub fn course(graph: &Graph) -> Course {
+    let excluded: BTreeSet<&str> = graph
+        .status
+        .iter()
+        .flat_map(|status| &status.nodes)
+        .filter(|node| node.state == NodeState::Excluded)
+        .map(|node| node.id.as_str())
+        .collect();
+    let mut course = Course::default();
+    for node in graph.spec.nodes.iter().filter(|node| !excluded.contains(node.id.as_str())) {
+        let Some(template) = &node.template else { continue };
+        if template.get("kind").and_then(Value::as_str) != Some("PromotionStep") {
+            continue;
+        }
+        match template.pointer("/spec/environment").and_then(Value::as_str) {
+            Some(name) if !name.contains("${") && node.for_each.is_none() => {
+                course.environments.push(name.to_owned());
+            }
+            _ => course.open_ended = true,
+        }
+    }
+    course
+}
+
+/// Copies what the steps say into the record. Nothing is ever lost: a step that is gone leaves its entry behind, and
+/// what a step does not say any more stays as it was.
+pub fn record(
+    old: &BTreeMap<String, EnvironmentStatus>,
+    steps: &[&PromotionStep],
+) -> BTreeMap<String, EnvironmentStatus> {
+    let mut environments = old.clone();
+    for step in newest(steps) {
+        let Some(status) = &step.status else { continue };
+        let entry = environments.entry(step.spec.environment.clone()).or_default();
+        let arrived = entry.state == Some(PromotionState::Verified);
+        if arrived && status.state != Some(PromotionState::Verified) {
+            // A step that was made anew starts from the beginning; the environment does not.
+            continue;
+        }
+        let message = match status.state {
+            Some(PromotionState::Verified) => None,
+            _ => status.message.clone(),
+        };
+        *entry = EnvironmentStatus {
+            state: status.state.or(entry.state),
+            promoted_at: status.promoted_at.or(entry.promoted_at),
+            verified_at: entry.verified_at.or(status.verified_at),
+            commit: status.outputs.get("commit").cloned().or_else(|| entry.commit.take()),
+            message,
+            pr_url: status.pr_url.clone().or_else(|| entry.pr_url.take()),
+            evidence: status.evidence.clone().or_else(|| entry.evidence.take()),
+        };
+    }
+    environments
+}
+
+/// One step for each environment: the one made last.
+pub(crate) fn newest<'a>(steps: &[&'a PromotionStep]) -> Vec<&'a PromotionStep> {
+    let mut newest: BTreeMap<&str, &PromotionStep> = BTreeMap::new();
+    for step in steps {
+        let age = |step: &PromotionStep| {
+            (step.metadata.creation_timestamp.as_ref().map(|time| time.0), step.metadata.name.clone())
+        };
+        let entry = newest.entry(step.spec.environment.as_str()).or_insert(step);
+        if age(step) > age(entry) {
+            *entry = step;
+        }
+    }
+    newest.into_values().collect()
+}
+
+/// What the Bundle waits for, from the steps, the gates and the Graph.
+pub(crate) fn waiting(
+    snapshot: &Snapshot<'_>,
+    course: &Course,
+    environments: &BTreeMap<String, EnvironmentStatus>,
+    graph: Option<&Graph>,
+) -> (String, String) {
+    let mut waits: Vec<(&'static str, String)> = Vec::new();
+    for name in course.all(environments) {
+        let entry = environments.get(name);
+        match entry.and_then(|entry| entry.state) {
+            Some(PromotionState::Verified) => waits.extend(gate_waits(snapshot, name, GateStage::PostDeploy)),
+            Some(state) => waits.extend(entry.map(|entry| step_wait(name, state, entry))),
+            None => waits.extend(gate_waits(snapshot, name, GateStage::PreDeploy)),
+        }
+    }
+    if let Some(trouble) = graph.and_then(graph_trouble) {
+        waits.push(("GraphNotReady", trouble));
+    }
+    let Some((reason, _)) = waits.first() else {
+        let name = graph.map(|graph| name_of(&graph.metadata)).unwrap_or_default();
+        return ("Promoting".to_owned(), format!("waits for the Graph `{name}` to create the next step"));
+    };
+    let mut parts: Vec<&str> = waits.iter().take(NAMED).map(|(_, text)| text.as_str()).collect();
+    if waits.len() > NAMED {
+        parts.push("and more");
+    }
+    ((*reason).to_owned(), parts.join("; "))
+}
+
+fn step_wait(name: &str, state: PromotionState, entry: &EnvironmentStatus) -> (&'static str, String) {
+    let said = |otherwise: &str| entry.message.clone().unwrap_or_else(|| otherwise.to_owned());
+    match state {
+        PromotionState::WaitingForMerge => {
+            let request = entry
+                .pr_url
+                .as_deref()
+                .map_or_else(|| "its pull request".to_owned(), |url| format!("the pull request {url}"));
+            ("WaitingForMerge", format!("`{name}` waits for {request} to be merged"))
+        }
+        PromotionState::HealthChecking => {
+            ("HealthChecking", format!("`{name}`: {}", said("waits for the environment to become healthy")))
+        }
+        PromotionState::Failed => ("StepFailed", format!("`{name}`: {}", said("the promotion has failed"))),
+        PromotionState::Pending | PromotionState::Promoting | PromotionState::Verified => {
+            ("Promoting", format!("`{name}`: {}", said("the change is being written")))
+        }
+    }
+}
+
+/// The closed gates in front of an environment that has no step yet, or behind one that is verified.
+fn gate_waits(snapshot: &Snapshot<'_>, environment: &str, stage: GateStage) -> Vec<(&'static str, String)> {
+    let bundle = label_value(name_of(&snapshot.bundle.metadata));
+    let label =
+        |gate: &PolicyGate, key: &str| gate.metadata.labels.as_ref().and_then(|map| map.get(key).cloned());
+    let mut closed: Vec<&PolicyGate> = snapshot
+        .gates
+        .iter()
+        .copied()
+        .filter(|gate| gate.spec.when.unwrap_or_default() == stage)
+        .filter(|gate| gate.metadata.namespace == snapshot.bundle.metadata.namespace)
+        .filter(|gate| label(gate, GATE_TEMPLATE_LABEL).is_some())
+        .filter(|gate| label(gate, BUNDLE_LABEL).as_deref() == Some(bundle.as_str()))
+        .filter(|gate| label(gate, ENVIRONMENT_LABEL).as_deref() == Some(environment))
+        .filter(|gate| gate.status.as_ref().and_then(|status| status.ready) != Some(true))
+        .collect();
+    closed.sort_by_key(|gate| gate.metadata.name.clone());
+    closed
+        .into_iter()
+        .map(|gate| {
+            let name = label(gate, GATE_TEMPLATE_LABEL).unwrap_or_default();
+            let who = match stage {
+                GateStage::PreDeploy => format!("`{environment}`"),
+                GateStage::PostDeploy => format!("what comes after `{environment}`"),
+            };
+            ("WaitingForGate", format!("{who} waits for the gate `{name}`{}", gate_detail(gate)))
+        })
+        .collect()
+}
+
+/// Until when a gate is closed; only where that is unknown its values, for those change with every evaluation.
+fn gate_detail(gate: &PolicyGate) -> String {
+    let Some(status) = &gate.status else { return ", which has not been asked yet".to_owned() };
+    match (status.next_change_at, &status.reason, &gate.spec.message) {
+        (Some(at), _, Some(message)) => format!(" until {at} at the earliest: {message}"),
+        (Some(at), _, None) => format!(" until {at} at the earliest"),
+        (None, Some(reason), _) => format!(": {reason}"),
+        (None, None, _) => ", which has not been asked yet".to_owned(),
+    }
+}
+
+fn graph_trouble(graph: &Graph) -> Option<String> {
+    if graph.metadata.deletion_timestamp.is_some() {
+        let name = name_of(&graph.metadata);
+        return Some(format!("the Graph `{name}` is being deleted; after that it is made again"));
+    }
+    let status = graph.status.as_ref()?;
+    let failed = status.conditions.iter().find(|condition| condition.status == "False")?;
+    Some(format!("the Graph `{}` cannot go on: {}", name_of(&graph.metadata), failed.message))
+}
+
+/// The whole status, when it differs from the one observed, and the transition worth an Event.
+pub fn report(
+    snapshot: &Snapshot<'_>,
+    standing: &Standing,
+    environments: BTreeMap<String, EnvironmentStatus>,
+    graph_ref: Option<String>,
+) -> (Option<BundleStatus>, Vec<Note>) {
+    let old = snapshot.bundle.status.clone().unwrap_or_default();
+    let before = old.conditions.iter().find(|condition| condition.type_ == READY);
+    let same_status = before.filter(|before| before.status == standing.ready);
+    let condition = Condition {
+        type_: READY.to_owned(),
+        status: standing.ready.to_owned(),
+        reason: standing.reason.clone(),
+        message: standing.message.clone(),
+        observed_generation: snapshot.bundle.metadata.generation,
+        last_transition_time: same_status
+            .map_or_else(|| Time(whole_second(snapshot.now)), |before| before.last_transition_time.clone()),
+    };
+    let mut notes = Vec::new();
+    let moved = old.phase != Some(standing.phase);
+    let refused =
+        standing.ready == "False" && same_status.is_none_or(|before| before.reason != standing.reason);
+    if moved || refused {
+        notes.push(Note {
+            warning: standing.ready == "False" && standing.phase != BundlePhase::Superseded,
+            reason: standing.reason.clone(),
+            message: standing.message.clone(),
+        });
+    }
+    let others = old.conditions.iter().filter(|condition| condition.type_ != READY).cloned();
+    let status = BundleStatus {
+        observed_generation: snapshot.bundle.metadata.generation,
+        phase: Some(standing.phase),
+        graph_ref,
+        conditions: others.chain([condition]).collect(),
+        environments,
+    };
+    ((status != old).then_some(status), notes)
+}
+
+/// Conditions carry whole seconds.
+pub(crate) fn whole_second(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}

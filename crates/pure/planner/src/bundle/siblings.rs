@@ -1,0 +1,147 @@
+//! A Bundle among the others of its Pipeline: which one takes its place, which one it goes back to, and whether it is
+//! still needed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use kardinal_api::graph::Graph;
+use kardinal_api::kardinal::{
+    Bundle, BundlePhase, BundleType, EnvironmentStatus, PIN_ANNOTATION, Pipeline, PromotionState,
+};
+
+use super::check::verified_at;
+use super::plan::{age, is_finished, phase_of};
+use super::report::course;
+use super::{Effect, Route, Snapshot, is_rollback, name_of, says_true};
+use crate::graph::Note;
+use crate::intent;
+
+/// The newer Bundle that makes this one pointless: of the same type, on its way or arrived, and meant for every
+/// environment that this one has not reached yet.
+pub(super) fn superseded_by<'a>(
+    snapshot: &Snapshot<'a>,
+    graph: Option<&Graph>,
+    environments: &BTreeMap<String, EnvironmentStatus>,
+) -> Option<&'a Bundle> {
+    let bundle = snapshot.bundle;
+    if says_true(bundle.metadata.annotations.as_ref(), PIN_ANNOTATION) {
+        return None;
+    }
+    let missing: BTreeSet<String> = match graph {
+        Some(graph) => course(graph).environments.into_iter().collect(),
+        None => meant_for(snapshot.pipeline, bundle),
+    };
+    let missing: BTreeSet<String> = missing
+        .into_iter()
+        .filter(|name| environments.get(name).and_then(|entry| entry.state) != Some(PromotionState::Verified))
+        .collect();
+    if missing.is_empty() {
+        return None;
+    }
+    successor(snapshot, &missing)
+}
+
+/// The newest Bundle after this one that is on its way to, or verified in, all of these environments and carries the
+/// same kinds of things.
+fn successor<'a>(snapshot: &Snapshot<'a>, environments: &BTreeSet<String>) -> Option<&'a Bundle> {
+    let bundle = snapshot.bundle;
+    let replaces = |kind: BundleType| kind == bundle.spec.kind() || kind == BundleType::Mixed;
+    snapshot
+        .siblings
+        .iter()
+        .copied()
+        .filter(|sibling| age(sibling) > age(bundle) && replaces(sibling.spec.kind()))
+        .filter(|sibling| matches!(phase_of(sibling), Some(BundlePhase::Promoting | BundlePhase::Verified)))
+        .filter(|sibling| sibling.metadata.deletion_timestamp.is_none())
+        .filter(|sibling| meant_for(snapshot.pipeline, sibling).is_superset(environments))
+        .max_by_key(|sibling| age(sibling))
+}
+
+/// The environments that a Bundle goes to, from the Pipeline as it stands and from its own record.
+fn meant_for(pipeline: Option<&Pipeline>, bundle: &Bundle) -> BTreeSet<String> {
+    let route =
+        pipeline.and_then(|pipeline| Route::intended(&pipeline.spec, bundle.spec.intent.as_ref()).ok());
+    let planned = route.iter().flat_map(Route::names).map(str::to_owned);
+    let recorded = bundle.status.iter().flat_map(|status| status.environments.keys().cloned());
+    planned.chain(recorded).collect()
+}
+
+/// Whether the Bundle has fallen out of its Pipeline's history. One that is pinned, or that some environment was
+/// verified with last, stays: it is what a rollback goes back to.
+pub(super) fn is_history(snapshot: &Snapshot<'_>) -> bool {
+    let bundle = snapshot.bundle;
+    let Some(pipeline) = snapshot.pipeline else { return false };
+    if says_true(bundle.metadata.annotations.as_ref(), PIN_ANNOTATION) {
+        return false;
+    }
+    let newer = snapshot
+        .siblings
+        .iter()
+        .filter(|sibling| phase_of(sibling).is_some_and(is_finished) && age(sibling) > age(bundle))
+        .count();
+    if newer < usize::try_from(pipeline.spec.history_limit()).unwrap_or(usize::MAX) {
+        return false;
+    }
+    let is_last = |name: &String| {
+        let Some(at) = verified_at(bundle, name) else { return false };
+        !snapshot.siblings.iter().any(|sibling| verified_at(sibling, name) > Some(at))
+    };
+    !bundle.status.iter().flat_map(|status| status.environments.keys()).any(is_last)
+}
+
+/// Bundles that bring the environments back that received the failed one: for each line of environments only the last
+/// one, for a Bundle passes those before it on its way.
+pub(super) fn roll_back(
+    snapshot: &Snapshot<'_>,
+    failed: &[&str],
+    environments: &BTreeMap<String, EnvironmentStatus>,
+) -> (Vec<Effect>, Vec<Note>) {
+    let (mut effects, mut notes) = (Vec::new(), Vec::new());
+    let Some(pipeline) = snapshot.pipeline else { return (effects, notes) };
+    let Ok(route) = Route::whole(&pipeline.spec) else { return (effects, notes) };
+    if !pipeline.spec.auto_rollback() || is_rollback(snapshot.bundle) {
+        return (effects, notes);
+    }
+    let received: BTreeSet<&str> = failed
+        .iter()
+        .flat_map(|name| route.ancestors(name).into_iter().chain([*name]))
+        .filter(|name| route.contains(name))
+        .filter(|name| environments.get(*name).is_some_and(|entry| entry.promoted_at.is_some()))
+        .collect();
+    let last = |name: &&&str| !received.iter().any(|other| route.ancestors(other).contains(**name));
+    for name in received.iter().filter(last) {
+        let at = environments.get(*name).and_then(|entry| entry.promoted_at).unwrap_or(snapshot.now);
+        let (effect, reason, message) = roll_back_one(snapshot, name, at);
+        effects.extend(effect);
+        notes.push(Note { warning: true, reason: reason.to_owned(), message });
+    }
+    (effects, notes)
+}
+
+/// How one environment that got the Bundle at `at` comes back.
+fn roll_back_one(
+    snapshot: &Snapshot<'_>,
+    name: &str,
+    at: Timestamp,
+) -> (Option<Effect>, &'static str, String) {
+    if let Some(newer) = successor(snapshot, &BTreeSet::from([name.to_owned()])) {
+        let message =
+            format!("`{name}` is not rolled back: `{}` is on its way there", name_of(&newer.metadata));
+        return (None, "RollbackNotNeeded", message);
+    }
+    match intent::verified_before(snapshot.siblings, name, snapshot.bundle, at) {
+        Some(good) => {
+            let bundle = intent::automatic_rollback(snapshot.bundle, name, good);
+            let message = format!(
+                "`{name}` goes back to what `{}` brought, with the Bundle `{}`",
+                name_of(&good.metadata),
+                name_of(&bundle.metadata)
+            );
+            (Some(Effect::CreateBundle(Box::new(bundle))), "RollingBack", message)
+        }
+        None => {
+            let message = format!("no other Bundle was verified in `{name}` before this one");
+            (None, "NothingToRollBackTo", message)
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Tables and properties over the translation and the machine.
+
+mod gates;
+mod history;
+mod machine;
+mod names;
+mod properties;
+mod rollback;
+mod shape;
+mod skips;
+mod translation;
+mod walk;
+mod world;

@@ -1,0 +1,177 @@
+//! Which Bundles give way, and which are kept.
+
+use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kardinal_api::kardinal::{Bundle, BundlePhase, BundleType, PromotionState};
+
+use super::world::{World, bundle, intended, line, now, yaml};
+use crate::bundle::Effect;
+
+const OLD: &str = "my-app-v1-1712567890";
+const NEW: &str = "my-app-v2-1712567999";
+
+/// A Bundle made so many seconds after the others.
+fn later(mut bundle: Bundle, seconds: i64) -> Bundle {
+    bundle.metadata.creation_timestamp = Some(Time(now() + SignedDuration::from_secs(seconds)));
+    bundle
+}
+
+fn two(new: Bundle) -> World {
+    let mut world = World::new(line(&["dev", "staging", "prod"]), vec![bundle(OLD), later(new, 5)]);
+    world.pass(OLD);
+    world
+}
+
+#[test]
+fn a_newer_bundle_takes_over() {
+    let mut world = two(bundle(NEW));
+    world.set(OLD, "dev", PromotionState::Verified);
+    assert!(world.pass(OLD).effects.is_empty());
+    assert_eq!(world.phase(OLD), Some(BundlePhase::Promoting), "the newer one has not started");
+    world.pass(NEW);
+    let plan = world.pass(OLD);
+    assert_eq!(world.phase(OLD), Some(BundlePhase::Superseded));
+    assert_eq!(
+        world.ready(OLD),
+        format!("False Superseded: `{NEW}` is newer and goes to the same environments")
+    );
+    assert!(plan.effects.is_empty(), "first the status");
+    let plan = world.pass(OLD);
+    assert!(matches!(plan.effects.as_slice(), [Effect::DeleteGraph { name, .. }] if name == "my-app-v1"));
+    assert_eq!(world.graphs.len(), 1);
+    assert!(world.pass(OLD).effects.is_empty());
+    assert_eq!(world.phase(NEW), Some(BundlePhase::Promoting));
+}
+
+#[test]
+fn one_that_has_not_started_gives_way_too() {
+    let mut world = World::new(line(&["dev"]), vec![bundle(OLD), later(bundle(NEW), 5)]);
+    world.pass(NEW);
+    let plan = world.pass(OLD);
+    assert_eq!(world.phase(OLD), Some(BundlePhase::Superseded));
+    assert!(plan.effects.is_empty());
+}
+
+/// Whether the older Bundle stays on its way when this newer one has started.
+fn stays(new: Bundle) -> bool {
+    let mut world = two(new);
+    world.pass(NEW);
+    world.pass(OLD);
+    world.phase(OLD) == Some(BundlePhase::Promoting)
+}
+
+#[test]
+fn it_gives_way_only_to_one_that_does_the_same() {
+    assert!(!stays(bundle(NEW)));
+    assert!(stays(intended(NEW, "{target: staging}")), "prod would get nothing");
+    assert!(stays(intended(NEW, "{skip: [dev]}")));
+    let mut config = bundle(NEW);
+    config.spec.kind = Some(BundleType::Config);
+    assert!(stays(config));
+    let mut mixed = bundle(NEW);
+    mixed.spec.kind = Some(BundleType::Mixed);
+    assert!(!stays(mixed), "it carries images too");
+}
+
+#[test]
+fn environments_that_are_verified_need_nobody_else() {
+    let mut world = two(intended(NEW, "{skip: [dev]}"));
+    world.set(OLD, "dev", PromotionState::Verified);
+    world.pass(OLD);
+    world.pass(NEW);
+    world.pass(OLD);
+    assert_eq!(world.phase(OLD), Some(BundlePhase::Superseded));
+}
+
+#[test]
+fn the_pin_is_honoured() {
+    let mut world = two(bundle(NEW));
+    world.bundle_mut(OLD).metadata.annotations = Some(yaml("{kardinal.io/pin: 'true'}"));
+    world.pass(NEW);
+    world.pass(OLD);
+    assert_eq!(world.phase(OLD), Some(BundlePhase::Promoting));
+    world.bundle_mut(OLD).metadata.annotations = Some(yaml("{kardinal.io/pin: 'false'}"));
+    world.pass(OLD);
+    assert_eq!(world.phase(OLD), Some(BundlePhase::Superseded));
+}
+
+#[test]
+fn the_older_one_never_takes_over() {
+    let mut world = two(bundle(NEW));
+    world.pass(NEW);
+    world.pass(NEW);
+    assert_eq!(world.phase(NEW), Some(BundlePhase::Promoting));
+    // Of the same second: the name decides, so exactly one gives way.
+    let mut world = World::new(line(&["dev"]), vec![bundle(OLD), bundle(NEW)]);
+    for _ in 0..3 {
+        world.pass(OLD);
+        world.pass(NEW);
+    }
+    assert_eq!(
+        (world.phase(OLD), world.phase(NEW)),
+        (Some(BundlePhase::Superseded), Some(BundlePhase::Promoting))
+    );
+}
+
+#[test]
+fn a_failure_is_told_even_when_a_newer_one_has_come() {
+    let mut world = two(bundle(NEW));
+    world.set(OLD, "dev", PromotionState::Failed);
+    world.pass(NEW);
+    world.pass(OLD);
+    assert_eq!(world.phase(OLD), Some(BundlePhase::Failed));
+}
+
+/// Bundles `b-0` … that were verified one after the other.
+fn history(count: usize, limit: u32) -> World {
+    let mut pipeline = line(&["dev"]);
+    pipeline.spec.history_limit = Some(limit);
+    let mut world = World::new(pipeline, Vec::new());
+    for at in 0..count {
+        let name = format!("b-{at}");
+        let seconds = i64::try_from(at).unwrap();
+        world.bundles.push(later(bundle(&name), seconds));
+        world.verify(&name, &["dev"]);
+    }
+    world
+}
+
+fn left(world: &mut World) -> Vec<String> {
+    let names: Vec<String> = world.bundles.iter().filter_map(|b| b.metadata.name.clone()).collect();
+    for name in names {
+        world.pass(&name);
+    }
+    world.bundles.iter().filter_map(|b| b.metadata.name.clone()).collect()
+}
+
+#[test]
+fn the_oldest_go_beyond_the_limit() {
+    assert_eq!(left(&mut history(3, 3)), ["b-0", "b-1", "b-2"]);
+    assert_eq!(left(&mut history(5, 3)), ["b-2", "b-3", "b-4"]);
+    assert_eq!(left(&mut history(4, 1)), ["b-3"]);
+}
+
+#[test]
+fn what_a_rollback_needs_stays() {
+    let mut world = history(4, 1);
+    world.bundle_mut("b-1").metadata.annotations = Some(yaml("{kardinal.io/pin: 'true'}"));
+    // Later ones failed before they were verified: the last good one is old.
+    for name in ["b-2", "b-3"] {
+        let status = world.bundle_mut(name).status.as_mut().unwrap();
+        status.phase = Some(BundlePhase::Failed);
+        status.environments.get_mut("dev").unwrap().verified_at = None;
+    }
+    world.bundle_mut("b-1").status.as_mut().unwrap().environments.clear();
+    world.steps.clear();
+    assert_eq!(left(&mut world), ["b-0", "b-1", "b-3"]);
+}
+
+#[test]
+fn those_on_their_way_do_not_count() {
+    let mut world = history(2, 1);
+    world.bundles.push(later(intended("b-9", "{target: dev}"), 9));
+    world.pass("b-9");
+    assert_eq!(left(&mut world), ["b-1", "b-9"]);
+    world.pipeline = None;
+    assert_eq!(left(&mut world), ["b-1", "b-9"], "nobody says how many");
+}

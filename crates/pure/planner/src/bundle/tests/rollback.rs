@@ -1,0 +1,187 @@
+//! What happens to environments that received a failed Bundle.
+
+use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kardinal_api::kardinal::{Bundle, BundlePhase, PromotionState};
+
+use super::world::{World, bundle, line, now, pipeline};
+use crate::bundle::{Effect, Plan};
+
+const GOOD: &str = "my-app-v1-1712567890";
+const BAD: &str = "my-app-v2-1712567999";
+
+fn versioned(name: &str, tag: &str, seconds: i64) -> Bundle {
+    let mut bundle = bundle(name);
+    bundle.spec.artifacts.images[0].reference = format!("ghcr.io/myorg/my-app:{tag}");
+    bundle.metadata.creation_timestamp = Some(Time(now() + SignedDuration::from_secs(seconds)));
+    bundle
+}
+
+/// A good Bundle everywhere, and a bad one that has started.
+fn world() -> World {
+    let bundles = vec![versioned(GOOD, "1", 0), versioned(BAD, "2", 5)];
+    let mut world = World::new(line(&["dev", "staging", "prod"]), bundles);
+    world.verify(GOOD, &["dev", "staging", "prod"]);
+    world.pass(BAD);
+    world
+}
+
+fn created(plan: &Plan) -> Vec<&Bundle> {
+    plan.effects
+        .iter()
+        .map(|effect| match effect {
+            Effect::CreateBundle(bundle) => bundle.as_ref(),
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+fn targets(plan: &Plan) -> Vec<String> {
+    created(plan).iter().map(|bundle| bundle.spec.intent.as_ref().unwrap().target.clone().unwrap()).collect()
+}
+
+/// Fails an environment, before or after the change reached it.
+fn fail(world: &mut World, environment: &str, received: bool) {
+    if received {
+        world.set(BAD, environment, PromotionState::HealthChecking);
+    }
+    world.set(BAD, environment, PromotionState::Failed);
+}
+
+#[test]
+fn the_environment_that_received_it_comes_back() {
+    let mut world = world();
+    world.set(BAD, "dev", PromotionState::Verified);
+    fail(&mut world, "staging", true);
+    let plan = world.plan(BAD);
+    let made = created(&plan);
+    assert_eq!(made.len(), 1, "dev is passed on the way");
+    let back = made[0];
+    assert_eq!(back.metadata.name.as_deref(), Some("my-app-v2-1712567999-rollback-staging"));
+    assert_eq!(back.metadata.namespace.as_deref(), Some("default"));
+    assert_eq!(back.spec.artifacts, world.bundle(GOOD).spec.artifacts);
+    assert_eq!(back.spec.intent.as_ref().unwrap().target.as_deref(), Some("staging"));
+    assert_eq!(back.spec.provenance.as_ref().unwrap().rollback_of.as_deref(), Some(BAD));
+    let labels = back.metadata.labels.as_ref().unwrap();
+    assert_eq!(
+        (labels["kardinal.io/rollback"].as_str(), labels["kardinal.io/pipeline"].as_str()),
+        ("true", "my-app")
+    );
+    assert_eq!(back.metadata.annotations.as_ref().unwrap()["kardinal.io/automatic"], "true");
+    assert!(plan.notes.iter().any(|note| note.reason == "RollingBack"));
+    // Doing it again makes the same.
+    assert_eq!(world.plan(BAD).effects, plan.effects);
+    world.pass(BAD);
+    assert_eq!(world.bundles.len(), 3);
+    assert!(world.pass(BAD).effects.is_empty());
+}
+
+#[test]
+fn an_environment_that_never_received_it_is_left_alone() {
+    let mut world = world();
+    fail(&mut world, "dev", false);
+    assert!(world.pass(BAD).effects.is_empty());
+    let mut world = self::world();
+    world.set(BAD, "dev", PromotionState::Verified);
+    world.set(BAD, "staging", PromotionState::Verified);
+    fail(&mut world, "prod", false);
+    assert_eq!(targets(&world.pass(BAD)), ["staging"], "the last one that has it");
+}
+
+#[test]
+fn every_line_of_environments_comes_back() {
+    let bundles = vec![versioned(GOOD, "1", 0), versioned(BAD, "2", 5)];
+    let fan = "    - {name: dev}\n    - {name: eu, dependsOn: [dev]}\n    - {name: us, dependsOn: [dev]}\n    - {name: all, dependsOn: [eu, us]}\n";
+    let mut world = World::new(pipeline(fan), bundles);
+    world.verify(GOOD, &["dev", "eu", "us", "all"]);
+    world.pass(BAD);
+    for environment in ["dev", "eu", "us"] {
+        world.set(BAD, environment, PromotionState::Verified);
+    }
+    fail(&mut world, "all", false);
+    assert_eq!(targets(&world.pass(BAD)), ["eu", "us"]);
+}
+
+#[test]
+fn who_does_not_want_it_does_not_get_it() {
+    let mut world = world();
+    world.pipeline.as_mut().unwrap().spec.auto_rollback = Some(false);
+    fail(&mut world, "dev", true);
+    assert!(world.pass(BAD).effects.is_empty());
+    assert_eq!(world.phase(BAD), Some(BundlePhase::Failed));
+}
+
+#[test]
+fn a_failed_rollback_is_not_rolled_back() {
+    let mut world = world();
+    let labels = world.bundle_mut(BAD).metadata.labels.get_or_insert_default();
+    labels.insert("kardinal.io/rollback".to_owned(), "true".to_owned());
+    fail(&mut world, "dev", true);
+    assert!(world.pass(BAD).effects.is_empty());
+}
+
+#[test]
+fn there_may_be_nothing_to_go_back_to() {
+    let mut world = World::new(line(&["dev"]), vec![versioned(BAD, "2", 5)]);
+    world.pass(BAD);
+    fail(&mut world, "dev", true);
+    let plan = world.pass(BAD);
+    assert!(plan.effects.is_empty());
+    assert!(plan.notes.iter().any(|note| note.reason == "NothingToRollBackTo" && note.warning));
+    // The same content would change nothing.
+    let mut world = self::world();
+    world.bundle_mut(BAD).spec.artifacts.images[0].reference = "ghcr.io/myorg/my-app:1".to_owned();
+    fail(&mut world, "dev", true);
+    assert!(world.pass(BAD).effects.is_empty());
+}
+
+#[test]
+fn the_last_good_one_is_chosen() {
+    let bundles = vec![versioned("a", "0", 0), versioned(GOOD, "1", 1), versioned(BAD, "2", 5)];
+    let mut world = World::new(line(&["dev"]), bundles);
+    // The older one was verified later: it is what the environment had.
+    world.verify(GOOD, &["dev"]);
+    world.bundle_mut("a").metadata.annotations = None;
+    world.set("a", "dev", PromotionState::Verified);
+    let status = world.steps.last().unwrap().status.clone().unwrap();
+    world.bundle_mut("a").status = Some(kardinal_api::kardinal::BundleStatus {
+        phase: Some(BundlePhase::Verified),
+        environments: std::iter::once((
+            "dev".to_owned(),
+            kardinal_api::kardinal::EnvironmentStatus {
+                verified_at: status.verified_at,
+                ..Default::default()
+            },
+        ))
+        .collect(),
+        ..Default::default()
+    });
+    world.pass(BAD);
+    fail(&mut world, "dev", true);
+    let plan = world.pass(BAD);
+    assert_eq!(created(&plan)[0].spec.artifacts.images[0].reference, "ghcr.io/myorg/my-app:0");
+}
+
+#[test]
+fn a_fix_that_is_on_its_way_is_not_undone() {
+    let mut world = world();
+    world.bundles.push(versioned("my-app-v3-1712568999", "3", 9));
+    world.pass("my-app-v3-1712568999");
+    fail(&mut world, "dev", true);
+    let plan = world.pass(BAD);
+    assert!(plan.effects.is_empty());
+    assert!(plan.notes.iter().any(|note| note.reason == "RollbackNotNeeded"));
+}
+
+#[test]
+fn the_rollback_runs_like_any_other() {
+    let mut world = world();
+    fail(&mut world, "dev", true);
+    world.pass(BAD);
+    let back = "my-app-v2-1712567999-rollback-dev";
+    world.pass(back);
+    assert_eq!(world.phase(back), Some(BundlePhase::Promoting));
+    world.set(back, "dev", PromotionState::Verified);
+    world.pass(back);
+    assert_eq!(world.phase(back), Some(BundlePhase::Verified));
+}

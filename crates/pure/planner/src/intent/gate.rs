@@ -1,0 +1,124 @@
+//! Holding a Pipeline, letting it go again, and passing a gate in spite of what it says.
+
+use jiff::Timestamp;
+use kardinal_api::kardinal::{GateOverride, PIPELINE_LABEL, Pipeline, PolicyGate, PolicyGateSpec};
+use serde_json::{Value, json};
+
+use crate::bundle::names::label_value;
+use crate::bundle::{FREEZE_LABEL, Problem, name_of};
+
+/// How many overrides a gate can hold.
+const OVERRIDES: usize = 100;
+
+/// The name of the gate that holds a Pipeline.
+pub fn freeze_name(pipeline: &str) -> String {
+    format!("freeze-{pipeline}")
+}
+
+/// The gate that holds a Pipeline, the promotions under way included.
+pub fn pause(pipeline: &Pipeline, who: &str) -> PolicyGate {
+    let name = name_of(&pipeline.metadata);
+    let by = if who.is_empty() { String::new() } else { format!(" by {who}") };
+    let spec = PolicyGateSpec {
+        expression: "false".to_owned(),
+        message: Some(format!("Pipeline `{name}` is paused{by}; `kardinal resume {name}` lets it go on")),
+        ..PolicyGateSpec::default()
+    };
+    let mut gate = PolicyGate::new(&freeze_name(name), spec);
+    gate.metadata.namespace.clone_from(&pipeline.metadata.namespace);
+    let labels = gate.metadata.labels.get_or_insert_default();
+    labels.insert(FREEZE_LABEL.to_owned(), "true".to_owned());
+    labels.insert(PIPELINE_LABEL.to_owned(), label_value(name));
+    gate
+}
+
+/// What lets a Pipeline go on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Resumption {
+    /// The gates to delete, by name, in the Pipeline's namespace.
+    pub gates: Vec<String>,
+    /// The merge patch for the Pipeline, when `spec.paused` holds it too.
+    pub patch: Option<Value>,
+}
+
+/// Lets a Pipeline go on. `gates` are those of its namespace.
+pub fn resume(pipeline: &Pipeline, gates: &[&PolicyGate]) -> Result<Resumption, Problem> {
+    let name = name_of(&pipeline.metadata);
+    let held = |gate: &&&PolicyGate| {
+        kardinal_policy::is_freeze(gate)
+            && gate.metadata.namespace == pipeline.metadata.namespace
+            && gate.metadata.labels.as_ref().and_then(|labels| labels.get(PIPELINE_LABEL)).map(String::as_str)
+                == Some(label_value(name).as_str())
+    };
+    let gates: Vec<String> =
+        gates.iter().filter(held).map(|gate| name_of(&gate.metadata).to_owned()).collect();
+    let patch = pipeline.spec.paused().then(|| json!({ "spec": { "paused": false } }));
+    if gates.is_empty() && patch.is_none() {
+        return Err(
+            Problem::new("pipeline", format!("`{name}` is not paused")).hint("nothing has to be done")
+        );
+    }
+    Ok(Resumption { gates, patch })
+}
+
+/// A wish to pass a gate in spite of what it says.
+#[derive(Clone, Copy, Debug)]
+pub struct Override<'a> {
+    /// Why.
+    pub reason: &'a str,
+    /// Who wants it.
+    pub who: &'a str,
+    /// The environment that it is for. Absent: all of them.
+    pub stage: Option<&'a str>,
+    /// Until when. Absent: for ever.
+    pub expires: Option<Timestamp>,
+}
+
+/// The merge patch that adds an override to a gate. It holds only for the version of the gate that was seen, so that
+/// two people who override at the same time do not undo each other. Overrides that have ended are dropped.
+pub fn override_gate(gate: &PolicyGate, wish: &Override<'_>, now: Timestamp) -> Result<Value, Problem> {
+    if wish.reason.trim().is_empty() {
+        return Err(
+            Problem::new("reason", "is empty").hint("say why the gate may be passed; it is kept on record")
+        );
+    }
+    if let Some(expires) = wish.expires.filter(|expires| *expires <= now) {
+        return Err(Problem::new("expires", format!("`{expires}` is over")).hint(format!("it is {now} now")));
+    }
+    if let Some(stage) = wish.stage
+        && !kardinal_policy::applies_to(gate, stage)
+        && !is_instance_for(gate, stage)
+    {
+        let name = name_of(&gate.metadata);
+        return Err(Problem::new("stage", format!("the gate `{name}` does not guard `{stage}`"))
+            .hint("leave the stage out, or name an environment that the gate applies to"));
+    }
+    let mut overrides: Vec<GateOverride> = gate
+        .spec
+        .overrides
+        .iter()
+        .filter(|given| given.expires_at.is_none_or(|expires| expires > now))
+        .cloned()
+        .collect();
+    if overrides.len() >= OVERRIDES {
+        return Err(Problem::new("overrides", format!("the gate has {OVERRIDES} overrides already"))
+            .hint("remove some that are not needed any more"));
+    }
+    overrides.push(GateOverride {
+        reason: wish.reason.to_owned(),
+        stage: wish.stage.map(str::to_owned),
+        expires_at: wish.expires,
+        created_at: Some(now),
+        created_by: (!wish.who.is_empty()).then(|| wish.who.to_owned()),
+    });
+    Ok(json!({
+        "metadata": { "resourceVersion": gate.metadata.resource_version },
+        "spec": { "overrides": overrides },
+    }))
+}
+
+fn is_instance_for(gate: &PolicyGate, stage: &str) -> bool {
+    let label =
+        gate.metadata.labels.as_ref().and_then(|map| map.get(kardinal_api::kardinal::ENVIRONMENT_LABEL));
+    label.is_some_and(|environment| environment == stage)
+}

@@ -1,0 +1,83 @@
+//! Tables over the phase and the condition.
+
+use kardinal_api::kardinal::{Pipeline, PromotionStep};
+
+use super::*;
+
+fn now() -> Timestamp {
+    "2026-04-09T10:00:00.5Z".parse().unwrap()
+}
+
+fn pipeline(environments: &str) -> Pipeline {
+    serde_saphyr::from_str(&format!(
+        "apiVersion: kardinal.io/v1alpha1\nkind: Pipeline\nmetadata: {{name: my-app, generation: 4}}\n\
+         spec: {{git: {{url: u}}, environments: {environments}}}"
+    ))
+    .unwrap()
+}
+
+/// A step, made in the given second.
+fn step(environment: &str, second: i64, state: &str) -> PromotionStep {
+    let mut step: PromotionStep = serde_saphyr::from_str(&format!(
+        "apiVersion: kardinal.io/v1alpha1\nkind: PromotionStep\nmetadata: {{name: s-{second}}}\n\
+         spec: {{pipeline: my-app, environment: {environment}, bundleRef: b}}\nstatus: {{state: {state}}}"
+    ))
+    .unwrap();
+    step.metadata.creation_timestamp = Some(Time(Timestamp::from_second(second).unwrap()));
+    step
+}
+
+fn check_phase(steps: &[PromotionStep], wanted: PipelinePhase) {
+    let pipeline = pipeline("[{name: dev}, {name: prod}]");
+    let steps: Vec<&PromotionStep> = steps.iter().collect();
+    let plan = plan(&Snapshot { pipeline: &pipeline, steps: &steps, now: now() });
+    assert_eq!(plan.status.unwrap().phase, Some(wanted));
+}
+
+#[test]
+fn the_newest_step_of_each_environment_counts() {
+    check_phase(&[], PipelinePhase::Unknown);
+    check_phase(&[step("dev", 1, "Verified")], PipelinePhase::Unknown);
+    check_phase(&[step("dev", 1, "Verified"), step("prod", 2, "Verified")], PipelinePhase::Ready);
+    check_phase(&[step("dev", 1, "Verified"), step("prod", 2, "Failed")], PipelinePhase::Degraded);
+    check_phase(&[step("prod", 2, "Failed")], PipelinePhase::Degraded);
+    let repaired = [step("prod", 3, "Verified"), step("dev", 1, "Verified"), step("prod", 2, "Failed")];
+    check_phase(&repaired, PipelinePhase::Ready);
+    check_phase(&[step("dev", 1, "Verified"), step("prod", 2, "WaitingForMerge")], PipelinePhase::Unknown);
+    check_phase(&[step("gone", 1, "Failed")], PipelinePhase::Unknown);
+}
+
+fn check_condition(environments: &str, wanted: &str) {
+    let mut pipeline = pipeline(environments);
+    let told = plan(&Snapshot { pipeline: &pipeline, steps: &[], now: now() });
+    let status = told.status.unwrap();
+    let condition = &status.conditions[0];
+    assert_eq!(format!("{} {}: {}", condition.status, condition.reason, condition.message), wanted);
+    assert_eq!((status.observed_generation, told.notes.len()), (Some(4), 1));
+    pipeline.status = Some(status);
+    let again = plan(&Snapshot { pipeline: &pipeline, steps: &[], now: now() });
+    assert!(again.status.is_none() && again.notes.is_empty(), "a steady Pipeline costs no write");
+}
+
+#[test]
+fn the_condition_says_what_is_wrong() {
+    check_condition("[{name: dev}, {name: staging}, {name: prod}]", "True Valid: dev → staging → prod");
+    check_condition("[{name: dev}]", "True Valid: dev");
+    check_condition(
+        "[{name: dev}, {name: eu, dependsOn: [dev]}, {name: us, dependsOn: [dev]}]",
+        "True Valid: 3 environments in order",
+    );
+    check_condition(
+        "[{name: a, dependsOn: [b]}, {name: b, dependsOn: [a]}]",
+        "False ValidationFailed: spec.environments: environments depend on each other in a circle: \
+         a → b → a (remove one of these from `dependsOn`)",
+    );
+    check_condition(
+        "[{name: a}, {name: b, dependsOn: [c]}]",
+        "False ValidationFailed: spec.environments[1].dependsOn[0]: there is no environment `c` (known are `a` and `b`)",
+    );
+    check_condition(
+        "[{name: a}, {name: a}]",
+        "False ValidationFailed: spec.environments[1].name: `a` is listed twice (names of environments are unique)",
+    );
+}

@@ -1,0 +1,294 @@
+//! What to write down about a gate, and when to ask it again.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kardinal_api::kardinal::{APPLIES_TO_LABEL, BundlePhase, PromotionState};
+use kardinal_api::{Bundle, PolicyGate, PolicyGateSpec, PolicyGateStatus};
+use kardinal_graph::GRAPH_ANNOTATION;
+use kardinal_policy::{
+    EnvironmentFacts, Facts, GATE_TEMPLATE_LABEL, Verdict, check_expression, evaluate, is_freeze, time_zone,
+};
+
+use super::place::label;
+use super::{COMPILED, Place, READY};
+use crate::graph::Note;
+
+/// How often a gate is asked when it does not say.
+const RECHECK: SignedDuration = SignedDuration::from_mins(5);
+/// No gate is asked more often than this without a reason.
+const MIN_RECHECK: SignedDuration = SignedDuration::from_secs(10);
+/// An answer that has just changed is left standing for so long.
+const MIN_PAUSE: SignedDuration = SignedDuration::from_secs(1);
+
+/// Everything a decision about one gate is made from.
+#[derive(Clone, Debug)]
+pub struct Snapshot<'a> {
+    /// The gate as last seen.
+    pub gate: &'a PolicyGate,
+    /// The template that it was made from, as it is now: overrides that are given there count too.
+    pub template: Option<&'a PolicyGate>,
+    /// Where the gate stands, when that is known.
+    pub place: Option<Place>,
+    /// The Bundle of the place.
+    pub bundle: Option<&'a Bundle>,
+    /// The Bundle that was verified last in the environment.
+    pub previous: Option<&'a Bundle>,
+    /// The one `now` of this pass.
+    pub now: Timestamp,
+}
+
+/// What follows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The whole status, when it must be written.
+    pub status: Option<PolicyGateStatus>,
+    /// When to look again although nothing else happens.
+    pub wake: Option<Timestamp>,
+    /// Transitions worth an Event, once the status is written.
+    pub notes: Vec<Note>,
+}
+
+/// Decides about one gate. Cannot fail: what cannot be evaluated is a closed gate with a reason.
+pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
+    if !is_instance(snapshot) {
+        return check_only(snapshot);
+    }
+    let missing = |what: String| closed_for_want(snapshot, what);
+    let Some(place) = &snapshot.place else {
+        return missing(
+            "nothing says which Bundle and environment the gate belongs to: let a PromotionStep of the Graph name it \
+             in `spec.requiredGates`"
+                .to_owned(),
+        );
+    };
+    let Some(bundle) = snapshot.bundle else {
+        return missing(format!("Bundle `{}` does not exist", place.bundle));
+    };
+    if !matters(bundle, &place.environment) {
+        return Plan::default();
+    }
+    ask(snapshot, place, bundle)
+}
+
+/// Whether the gate holds a Bundle; otherwise it is a template, or a pause, which steps look at by themselves.
+fn is_instance(snapshot: &Snapshot<'_>) -> bool {
+    let gate = snapshot.gate;
+    if is_freeze(gate) {
+        return false;
+    }
+    let in_graph = gate.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(GRAPH_ANNOTATION));
+    let guards = label(gate, APPLIES_TO_LABEL).is_some() || !gate.spec.applies_to.is_empty();
+    label(gate, GATE_TEMPLATE_LABEL).is_some() || snapshot.place.is_some() || (in_graph && !guards)
+}
+
+/// Whether anybody still waits for the gate: the Bundle is on its way and has not passed yet.
+fn matters(bundle: &Bundle, environment: &str) -> bool {
+    let Some(status) = &bundle.status else { return true };
+    let finished = matches!(
+        status.phase,
+        Some(BundlePhase::Verified | BundlePhase::Failed | BundlePhase::Superseded | BundlePhase::SkipDenied)
+    );
+    let state = status.environments.get(environment).and_then(|record| record.state);
+    !finished && matches!(state, None | Some(PromotionState::Pending))
+}
+
+fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {
+    let Snapshot { gate, now, .. } = *snapshot;
+    let environment =
+        EnvironmentFacts { name: &place.environment, approval: place.approval, upstreams: &place.upstreams };
+    let facts = Facts { bundle, environment, previous: snapshot.previous, now };
+    let verdict = evaluate(&with_overrides(snapshot), &facts);
+    let old = gate.status.clone().unwrap_or_default();
+    let recheck = recheck_interval(&gate.spec);
+    let mut status = PolicyGateStatus {
+        observed_generation: gate.metadata.generation,
+        ready: Some(verdict.ready),
+        reason: Some(verdict.reason.clone()),
+        last_evaluated_at: Some(second_before(now)),
+        next_change_at: verdict.next_change.map(second_after),
+        conditions: Vec::new(),
+    };
+    let condition = ready_condition(&gate.spec, &verdict);
+    let fresh = old
+        .last_evaluated_at
+        .filter(|last| *last <= now && now.duration_since(*last) < recheck)
+        .filter(|_| says_the_same(&old, &status));
+    let (last, notes) = match fresh {
+        Some(last) => (last, Vec::new()),
+        None => (second_before(now), notes(&old, &verdict)),
+    };
+    let again = last.saturating_add(recheck).unwrap_or(Timestamp::MAX);
+    // Only an answer that has just changed is given a pause, so that every other change is seen on time.
+    let flipped = old.ready.is_some_and(|before| before != verdict.ready);
+    let pause = if flipped { MIN_PAUSE } else { SignedDuration::ZERO };
+    let earliest = last.saturating_add(pause).unwrap_or(Timestamp::MAX);
+    let wake = verdict.next_change.map_or(again, |change| change.max(earliest).min(again));
+    status.conditions = vec![condition.settle(&old.conditions, gate.metadata.generation, now)];
+    Plan { status: fresh.is_none().then_some(status), wake: Some(wake), notes }
+}
+
+/// The gate's spec with the overrides of its template.
+fn with_overrides(snapshot: &Snapshot<'_>) -> PolicyGateSpec {
+    let mut spec = snapshot.gate.spec.clone();
+    if let Some(template) = snapshot.template {
+        for given in &template.spec.overrides {
+            if !spec.overrides.contains(given) {
+                spec.overrides.push(given.clone());
+            }
+        }
+    }
+    spec
+}
+
+/// Whether what is written down still holds. Numbers in a reason may have moved on; they are refreshed with the recheck.
+fn says_the_same(old: &PolicyGateStatus, new: &PolicyGateStatus) -> bool {
+    old.ready == new.ready
+        && old.observed_generation == new.observed_generation
+        && old.next_change_at == new.next_change_at
+        && old.conditions.iter().any(|condition| condition.type_ == READY)
+        && old.reason.as_deref().map(meaning) == new.reason.as_deref().map(meaning)
+}
+
+/// A reason without its numbers.
+fn meaning(reason: &str) -> String {
+    let mut text = String::with_capacity(reason.len());
+    for character in reason.chars() {
+        let character = if character.is_ascii_digit() { '#' } else { character };
+        if character != '#' || !text.ends_with('#') {
+            text.push(character);
+        }
+    }
+    text
+}
+
+fn notes(old: &PolicyGateStatus, verdict: &Verdict) -> Vec<Note> {
+    let before = old.conditions.iter().find(|condition| condition.type_ == READY);
+    let was_error = before.is_some_and(|condition| condition.reason == "Error");
+    let same = old.reason.as_deref().map(meaning) == Some(meaning(&verdict.reason));
+    let note = |warning, reason: &str| {
+        vec![Note { warning, reason: reason.to_owned(), message: verdict.reason.clone() }]
+    };
+    match (old.ready, verdict.ready) {
+        _ if verdict.error && !(was_error && same) => note(true, "GateError"),
+        (None | Some(false), true) => note(false, "GateOpened"),
+        (Some(true), false) => note(false, "GateClosed"),
+        _ => Vec::new(),
+    }
+}
+
+/// Says once what is missing. Whatever brings it makes the gate be looked at again.
+fn closed_for_want(snapshot: &Snapshot<'_>, what: String) -> Plan {
+    let gate = snapshot.gate;
+    let old = gate.status.clone().unwrap_or_default();
+    let same = old.ready == Some(false)
+        && old.reason.as_ref() == Some(&what)
+        && old.observed_generation == gate.metadata.generation;
+    if same {
+        return Plan::default();
+    }
+    let judged = Judged { kind: READY, holds: false, reason: "Missing", message: what.clone() };
+    let notes = match old.ready {
+        Some(true) => vec![Note { warning: true, reason: "GateClosed".to_owned(), message: what.clone() }],
+        _ => Vec::new(),
+    };
+    let status = PolicyGateStatus {
+        observed_generation: gate.metadata.generation,
+        ready: Some(false),
+        reason: Some(what),
+        last_evaluated_at: Some(second_before(snapshot.now)),
+        next_change_at: None,
+        conditions: vec![judged.settle(&old.conditions, gate.metadata.generation, snapshot.now)],
+    };
+    Plan { status: Some(status), wake: None, notes }
+}
+
+/// Templates hold nobody; they are only checked.
+fn check_only(snapshot: &Snapshot<'_>) -> Plan {
+    let gate = snapshot.gate;
+    let old = gate.status.clone().unwrap_or_default();
+    let problem = problem(&gate.spec);
+    let judged = Judged {
+        kind: COMPILED,
+        holds: problem.is_none(),
+        reason: if problem.is_none() { "Compiled" } else { "Invalid" },
+        message: problem.unwrap_or_else(|| "the expression compiles".to_owned()),
+    };
+    let broke = !judged.holds
+        && old.conditions.iter().all(|before| before.type_ != COMPILED || before.message != judged.message);
+    let notes = if broke {
+        vec![Note { warning: true, reason: "InvalidGate".to_owned(), message: judged.message.clone() }]
+    } else {
+        Vec::new()
+    };
+    let status = PolicyGateStatus {
+        observed_generation: gate.metadata.generation,
+        conditions: vec![judged.settle(&old.conditions, gate.metadata.generation, snapshot.now)],
+        ..PolicyGateStatus::default()
+    };
+    Plan { status: (status != old).then_some(status), wake: None, notes }
+}
+
+fn problem(spec: &PolicyGateSpec) -> Option<String> {
+    if let Err(rendered) = check_expression(&spec.expression) {
+        return Some(rendered);
+    }
+    if let Some(Err(message)) = spec.time_zone.as_deref().map(time_zone) {
+        return Some(format!("spec.timeZone: {message}"));
+    }
+    let recheck = spec.recheck_interval.as_ref()?.parse();
+    recheck.err().map(|error| format!("spec.recheckInterval: {error}"))
+}
+
+fn recheck_interval(spec: &PolicyGateSpec) -> SignedDuration {
+    let written = spec.recheck_interval.as_ref().and_then(|text| text.parse().ok());
+    written.unwrap_or(RECHECK).max(MIN_RECHECK)
+}
+
+fn ready_condition(spec: &PolicyGateSpec, verdict: &Verdict) -> Judged {
+    let reason = match verdict {
+        Verdict { error: true, .. } => "Error",
+        Verdict { overridden: Some(_), .. } => "Overridden",
+        Verdict { ready: true, .. } => "Open",
+        _ => "Closed",
+    };
+    let message = match spec.message.as_deref().filter(|_| !verdict.ready) {
+        Some(message) => format!("{message} ({})", verdict.reason),
+        None => verdict.reason.clone(),
+    };
+    Judged { kind: READY, holds: verdict.ready, reason, message }
+}
+
+/// A condition before it knows since when it holds.
+struct Judged {
+    kind: &'static str,
+    holds: bool,
+    reason: &'static str,
+    message: String,
+}
+
+impl Judged {
+    fn settle(self, old: &[Condition], generation: Option<i64>, now: Timestamp) -> Condition {
+        let status = if self.holds { "True" } else { "False" };
+        let before = old.iter().find(|before| before.type_ == self.kind && before.status == status);
+        Condition {
+            type_: self.kind.to_owned(),
+            status: status.to_owned(),
+            reason: self.reason.to_owned(),
+            message: self.message,
+            observed_generation: generation,
+            last_transition_time: before
+                .map_or_else(|| Time(second_before(now)), |before| before.last_transition_time.clone()),
+        }
+    }
+}
+
+/// Statuses carry whole seconds. The time of an evaluation is rounded down, so that it never lies in the future.
+fn second_before(instant: Timestamp) -> Timestamp {
+    Timestamp::from_second(instant.as_second()).unwrap_or(instant)
+}
+
+/// The time of a change is rounded up, so that the change has happened when it is reached.
+fn second_after(instant: Timestamp) -> Timestamp {
+    let before = second_before(instant);
+    if before == instant { before } else { before.saturating_add(MIN_PAUSE).unwrap_or(instant) }
+}

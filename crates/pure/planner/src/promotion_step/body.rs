@@ -1,0 +1,236 @@
+//! What a pull request tells the people who approve it.
+
+use jiff::{SignedDuration, Timestamp};
+use kardinal_api::kardinal::{Bundle, EnvironmentStatus, PromotionStepStatus};
+use kardinal_manifest::Image;
+
+use super::draft::{self, output};
+use super::{Snapshot, change, gates, pending};
+
+/// Longer values make a table unreadable.
+const CELL_LIMIT: usize = 200;
+/// Longer tables make a body unreadable.
+const ROW_LIMIT: usize = 50;
+/// Forges refuse longer bodies.
+const BODY_LIMIT: usize = 60_000;
+/// Says that a rollback cannot wait.
+const EMERGENCY_LABEL: &str = "kardinal.io/emergency";
+
+/// The labels of the pull request.
+pub(super) fn labels(bundle: &Bundle) -> Vec<String> {
+    let mut labels = vec!["kardinal", "kardinal/promotion"];
+    if change::rollback_of(bundle).is_some() {
+        labels.push("kardinal/rollback");
+    }
+    if is_emergency(bundle) {
+        labels.push("kardinal/emergency");
+    }
+    labels.into_iter().map(str::to_owned).collect()
+}
+
+fn is_emergency(bundle: &Bundle) -> bool {
+    let labels = bundle.metadata.labels.as_ref();
+    labels.and_then(|labels| labels.get(EMERGENCY_LABEL)).is_some_and(|value| value == "true")
+}
+
+/// The body of the pull request, in Markdown.
+pub(super) fn body(snapshot: &Snapshot<'_>, bundle: &Bundle, status: &PromotionStepStatus) -> String {
+    let spec = &snapshot.step.spec;
+    let mut text = change::marker(snapshot.step);
+    text.push('\n');
+    if let Some(reverted) = change::rollback_of(bundle) {
+        let kind = if is_emergency(bundle) { "Emergency rollback" } else { "Rollback" };
+        text.push_str(&format!(
+            "> **{kind}**: takes back {} by promoting an earlier version again.\n\n",
+            escape(reverted)
+        ));
+    }
+    let (pipeline, environment) = (escape(&spec.pipeline), escape(&spec.environment));
+    text.push_str(&format!("## Promotion: {pipeline} {} to {environment}\n\n", escape(&version(bundle))));
+    text.push_str("### Policy Gates\n");
+    text.push_str(&gate_table(snapshot));
+    text.push_str("\n### Artifact\n");
+    text.push_str(&table(["Field", "Value"], artifact_rows(bundle)));
+    text.push_str("\n### Upstream Verification\n");
+    text.push_str(&upstream_table(snapshot, bundle));
+    text.push_str("\n### Changes\n");
+    text.push_str(&changes(snapshot, bundle, status));
+    change::cut(&text, BODY_LIMIT).to_owned()
+}
+
+/// The version as people say it: a tag that is a bare number gets its `v`.
+fn version(bundle: &Bundle) -> String {
+    let version = kardinal_policy::version(&bundle.spec);
+    let first = bundle.spec.artifacts.images.first();
+    let is_tag = first.is_some_and(|image| image.reference.contains(&format!(":{version}")));
+    if is_tag && version.starts_with(|first: char| first.is_ascii_digit()) {
+        format!("v{version}")
+    } else {
+        version
+    }
+}
+
+fn gate_table(snapshot: &Snapshot<'_>) -> String {
+    let rows: Vec<[String; 4]> = gates::required(snapshot)
+        .map(|gate| {
+            let detail = snapshot.gate_texts.get(gate.name()).map(String::as_str).or(gate.reason());
+            [
+                cell(gate.title()),
+                cell(gate.scope()),
+                gate.word(snapshot.step, snapshot.now).to_owned(),
+                cell(detail.unwrap_or("not evaluated yet")),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return "No gates guard this environment.\n".to_owned();
+    }
+    table(["Gate", "Scope", "Status", "Detail"], rows)
+}
+
+fn artifact_rows(bundle: &Bundle) -> Vec<[String; 2]> {
+    let mut rows = Vec::new();
+    let mut row = |field: &str, value: String| rows.push([field.to_owned(), value]);
+    for image in &bundle.spec.artifacts.images {
+        row("Image", cell(&image.reference));
+        if let Some(digest) = &image.digest {
+            row("Digest", cell(short_digest(digest)));
+        }
+    }
+    if let Some(commit) = &bundle.spec.artifacts.git_commit {
+        row("Config Repository", cell(&commit.repository));
+        row("Config Commit", cell(change::cut(&commit.sha, 7)));
+        if let Some(message) = &commit.message {
+            row("Config Message", cell(message));
+        }
+    }
+    let provenance = bundle.spec.provenance.as_ref();
+    if let Some(commit) = provenance.and_then(|provenance| provenance.commit_sha.as_deref()) {
+        row("Source Commit", cell(change::cut(commit, 7)));
+    }
+    if let Some(url) = provenance.and_then(|provenance| provenance.ci_run_url.as_deref()) {
+        row("CI Run", ci_run(url));
+    }
+    rows
+}
+
+/// `sha256:` and the first eight of its digits.
+fn short_digest(digest: &str) -> &str {
+    let prefix = digest.find(':').map_or(0, |colon| colon + 1);
+    change::cut(digest, prefix + 8)
+}
+
+/// A link that is called by the number of the run. Text that could break out of a link stays text.
+fn ci_run(url: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "-._~:/?#@!&=+%,;".contains(character);
+    let is_link = (url.starts_with("https://") || url.starts_with("http://")) && url.chars().all(plain);
+    if !is_link {
+        return cell(url);
+    }
+    let last = url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let is_number = !last.is_empty() && last.len() <= 20 && last.bytes().all(|byte| byte.is_ascii_digit());
+    let title = if is_number { format!("Build #{last}") } else { "Build".to_owned() };
+    format!("[{title}]({url})")
+}
+
+fn upstream_table(snapshot: &Snapshot<'_>, bundle: &Bundle) -> String {
+    let direct = pending::upstreams(snapshot);
+    let direct: Vec<&str> = direct.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    let environments = bundle.status.iter().flat_map(|status| &status.environments);
+    let verified =
+        |(name, record): (&'_ String, &'_ EnvironmentStatus)| Some((record.verified_at?, name.clone()));
+    let mut verified: Vec<(Timestamp, String)> = environments
+        .filter(|(name, _)| **name != snapshot.step.spec.environment)
+        .filter_map(verified)
+        .collect();
+    verified.sort();
+    let rows: Vec<[String; 3]> = verified
+        .iter()
+        .map(|(at, name)| {
+            let age = rough(snapshot.now.duration_since(*at));
+            let soak = if direct.contains(&name.as_str()) { age.clone() } else { "n/a".to_owned() };
+            [cell(name), format!("{age} ago"), soak]
+        })
+        .collect();
+    if rows.is_empty() {
+        return "This is the first environment.\n".to_owned();
+    }
+    table(["Environment", "Verified", "Soak"], rows)
+}
+
+/// A duration in its largest unit: `45m`, `2h`, `3d`.
+fn rough(duration: SignedDuration) -> String {
+    let minutes = duration.as_mins().max(0);
+    match minutes {
+        0 => format!("{}s", duration.as_secs().max(0)),
+        1..120 => format!("{minutes}m"),
+        120..2880 => format!("{}h", minutes / 60),
+        _ => format!("{}d", minutes / 1440),
+    }
+}
+
+fn changes(snapshot: &Snapshot<'_>, bundle: &Bundle, status: &PromotionStepStatus) -> String {
+    let written = output(status, draft::CHANGES).filter(|changes| !changes.is_empty());
+    let lines: Vec<String> = match written {
+        Some(changes) => changes.lines().map(str::to_owned).collect(),
+        None => moves(snapshot, bundle),
+    };
+    let lines: Vec<String> = lines.iter().map(|line| cell(line)).collect();
+    match lines.as_slice() {
+        [] => "Nothing is known of what changes.\n".to_owned(),
+        [line] => format!("{line}\n"),
+        lines => lines.iter().map(|line| format!("- {line}\n")).collect(),
+    }
+}
+
+/// The images of the Bundle against those of the one before.
+fn moves(snapshot: &Snapshot<'_>, bundle: &Bundle) -> Vec<String> {
+    let now = change::images(bundle).unwrap_or_default();
+    let before = snapshot.previous.and_then(|previous| change::images(previous).ok()).unwrap_or_default();
+    let version = |image: &Image| image.tag.clone().or_else(|| image.digest.clone()).unwrap_or_default();
+    let line = |image: &Image| {
+        let old = before.iter().find(|other| other.repository == image.repository);
+        match old {
+            Some(old) => format!("{}: {} to {}", image.repository, version(old), version(image)),
+            None => format!("{}: {} (new)", image.repository, version(image)),
+        }
+    };
+    now.iter().map(line).collect()
+}
+
+fn table<const N: usize>(head: [&str; N], rows: Vec<[String; N]>) -> String {
+    let mut text = format!("| {} |\n|{}\n", head.join(" | "), "---|".repeat(N));
+    let more = rows.len().saturating_sub(ROW_LIMIT);
+    for row in rows.into_iter().take(ROW_LIMIT) {
+        text.push_str(&format!("| {} |\n", row.join(" | ")));
+    }
+    if more > 0 {
+        text.push_str(&format!("\nAnd {more} more.\n"));
+    }
+    text
+}
+
+fn cell(text: &str) -> String {
+    let short = change::cut(text, CELL_LIMIT);
+    let dots = if short.len() < text.len() { "…" } else { "" };
+    format!("{}{dots}", escape(short))
+}
+
+/// Makes foreign text harmless in Markdown: no table cell, line, link, code, comment or tag can begin or end in it.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '|' | '\\' | '`' | '[' | ']' | '*' => {
+                escaped.push('\\');
+                escaped.push(character);
+            }
+            other if other.is_control() => escaped.push(' '),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,255 @@
+//! The status that is being written: progress of tasks, outputs, conditions, and what of it is news.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kardinal_api::kardinal::{PromotionState, PromotionStepStatus, TaskState, TaskStatus};
+
+use super::tasks::{Task, TaskKind};
+use super::{Note, Plan, Snapshot, change};
+
+/// The commit that holds the change.
+pub(super) const COMMIT: &str = "commit";
+/// The commit that it was built on.
+pub(super) const BASE_COMMIT: &str = "baseCommit";
+/// The branch that it was pushed to.
+pub(super) const BRANCH: &str = "branch";
+/// Whether there was something to change.
+pub(super) const CHANGED: &str = "changed";
+/// What changed, a line for each image or file.
+pub(super) const CHANGES: &str = "changes";
+/// The number of the pull request.
+pub(super) const PR_NUMBER: &str = "prNumber";
+/// The newest commit of the pull request.
+pub(super) const PR_HEAD: &str = "prHead";
+/// Where the pull request stands: `open`, `merged`, `closed` or `none`.
+pub(super) const PR_STATE: &str = "prState";
+/// The commit that the merge left on the base branch.
+pub(super) const MERGE_COMMIT: &str = "mergeCommit";
+/// What the body of the pull request says of the gates.
+pub(super) const EVIDENCE_KEY: &str = "evidenceKey";
+/// What the commit status says, and of which commit.
+pub(super) const STATUS_KEY: &str = "statusKey";
+/// How often the running custom task was called in vain.
+pub(super) const TASK_ATTEMPTS: &str = "taskAttempts";
+/// Why another object than the first choice tells the health.
+pub(super) const HEALTH_FALLBACK: &str = "healthFallback";
+/// Whether the promotion branch was cleared away.
+pub(super) const BRANCH_DELETED: &str = "branchDeleted";
+
+/// Says that somebody must mend something before the step can go on.
+const BLOCKED: &str = "Blocked";
+/// Says whether the promotion has come to its good end.
+const VERIFIED: &str = "Verified";
+
+pub(super) fn output<'a>(status: &'a PromotionStepStatus, key: &str) -> Option<&'a str> {
+    status.outputs.get(key).map(String::as_str)
+}
+
+pub(super) struct Draft<'a> {
+    pub(super) status: PromotionStepStatus,
+    notes: Vec<Note>,
+    old: PromotionStepStatus,
+    snapshot: &'a Snapshot<'a>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot<'a>) -> Draft<'a> {
+        let old = snapshot.step.status.clone().unwrap_or_default();
+        Draft { status: old.clone(), notes: Vec::new(), old, snapshot }
+    }
+
+    pub(super) fn output(&self, key: &str) -> Option<&str> {
+        output(&self.status, key)
+    }
+
+    pub(super) fn set_output(&mut self, key: &str, value: impl Into<String>) {
+        self.status.outputs.insert(key.to_owned(), value.into());
+    }
+
+    pub(super) fn say(&mut self, message: impl Into<String>) {
+        self.status.message = Some(message.into());
+    }
+
+    /// A warning that is no transition.
+    pub(super) fn warn(&mut self, reason: &str, message: impl Into<String>) {
+        self.notes.push(Note { warning: true, reason: reason.to_owned(), message: message.into() });
+    }
+
+    pub(super) fn enter(&mut self, state: PromotionState, message: impl Into<String>) {
+        self.status.state = Some(state);
+        self.say(message);
+    }
+
+    /// Makes the list of tasks, none of them started.
+    pub(super) fn list_tasks(&mut self, tasks: &[Task]) {
+        let listed = tasks.iter().map(|task| TaskStatus {
+            name: task.name.clone(),
+            state: TaskState::Pending,
+            started_at: None,
+            completed_at: None,
+            message: None,
+        });
+        self.status.steps = listed.collect();
+    }
+
+    fn touch(&mut self, index: usize, state: TaskState, message: Option<String>) {
+        let now = self.snapshot.now;
+        let Some(task) = self.status.steps.get_mut(index) else { return };
+        task.state = state;
+        task.started_at = task.started_at.or(Some(now));
+        if matches!(state, TaskState::Completed | TaskState::Failed) {
+            task.completed_at = Some(now);
+        }
+        task.message = message;
+    }
+
+    pub(super) fn complete(&mut self, index: usize, message: impl Into<String>) {
+        self.touch(index, TaskState::Completed, Some(message.into()));
+    }
+
+    pub(super) fn trouble(&mut self, index: usize, message: impl Into<String>) {
+        self.touch(index, TaskState::InProgress, Some(message.into()));
+    }
+
+    /// Ends the step, and the task that brought it down.
+    pub(super) fn fail(&mut self, task: Option<usize>, message: impl Into<String>) {
+        let message = message.into();
+        let running = self.status.steps.iter().rposition(|task| task.state == TaskState::InProgress);
+        if let Some(index) = task.or(running) {
+            self.touch(index, TaskState::Failed, Some(message.clone()));
+        }
+        for task in self.status.steps.iter_mut().filter(|task| task.state == TaskState::InProgress) {
+            task.state = TaskState::Pending;
+            task.started_at = None;
+        }
+        self.unblock();
+        self.enter(PromotionState::Failed, message);
+    }
+
+    /// Goes on to the next task: its kind decides the state.
+    pub(super) fn advance(&mut self, tasks: &[Task], arrived: &str) {
+        // A record that does not fit must never look like a record of which nothing is left to do.
+        if tasks.is_empty() || tasks.len() != self.status.steps.len() {
+            self.fail(None, "the record of tasks in `status.steps` does not fit the tasks of this step");
+            return;
+        }
+        let Some((index, task)) = next(tasks, &self.status) else {
+            self.status.current_step_index = None;
+            self.status.verified_at = Some(self.snapshot.now);
+            self.enter(PromotionState::Verified, arrived);
+            return;
+        };
+        self.status.current_step_index = u32::try_from(index).ok();
+        for (index, other) in tasks.iter().enumerate().take(index + 1) {
+            let with_it = other.kind.is_gathered() && task.kind == TaskKind::Push;
+            if (with_it || std::ptr::eq(other, task)) && !is_complete(&self.status, index) {
+                self.touch(index, TaskState::InProgress, None);
+            }
+        }
+        let (state, message) = match &task.kind {
+            TaskKind::WaitForMerge => (PromotionState::WaitingForMerge, "waiting for the merge".to_owned()),
+            TaskKind::HealthCheck => {
+                let now = self.snapshot.now;
+                self.status.promoted_at = self.status.promoted_at.or(Some(now));
+                (PromotionState::HealthChecking, arrived.to_owned())
+            }
+            TaskKind::Push => {
+                let branch = change::target_branch(self.snapshot.step, tasks);
+                (PromotionState::Promoting, format!("pushing the change to `{branch}`"))
+            }
+            TaskKind::OpenPullRequest => (PromotionState::Promoting, "opening the pull request".to_owned()),
+            _ => (PromotionState::Promoting, format!("calling `{}`", task.name)),
+        };
+        self.enter(state, message);
+    }
+
+    pub(super) fn block(&mut self, message: &str) {
+        self.judge(BLOCKED, "True", "ActionNeeded", message);
+        self.warn_if_new(BLOCKED, message);
+        // What a step has come to stays its message, even if clearing up after it is not permitted.
+        if self.status.state != Some(PromotionState::Failed) {
+            self.say(message);
+        }
+    }
+
+    pub(super) fn unblock(&mut self) {
+        self.status.conditions.retain(|condition| condition.type_ != BLOCKED);
+    }
+
+    fn warn_if_new(&mut self, type_: &str, message: &str) {
+        let before = self.old.conditions.iter().find(|condition| condition.type_ == type_);
+        if before.is_none_or(|before| before.message != message) {
+            self.warn(type_, message);
+        }
+    }
+
+    fn judge(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
+        let before = self.old.conditions.iter().find(|condition| condition.type_ == type_);
+        let since = before.filter(|before| before.status == status).map_or_else(
+            || Time(whole_second(self.snapshot.now)),
+            |before| before.last_transition_time.clone(),
+        );
+        let condition = Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            observed_generation: self.snapshot.step.metadata.generation,
+            last_transition_time: since,
+        };
+        self.status.conditions.retain(|condition| condition.type_ != type_);
+        self.status.conditions.push(condition);
+    }
+
+    /// The status, if it differs from the observed, and what is news in it.
+    pub(super) fn finish(mut self) -> (Option<PromotionStepStatus>, Vec<Note>) {
+        self.status.observed_generation = self.snapshot.step.metadata.generation;
+        let message = self.status.message.clone().unwrap_or_default();
+        if let Some(state) = self.status.state {
+            let (status, reason) = match state {
+                PromotionState::Verified => ("True", "Verified"),
+                PromotionState::Failed => ("False", "Failed"),
+                _ => ("Unknown", word(state)),
+            };
+            // The message of the condition would change with every detail; the state is enough.
+            let said = if status == "Unknown" { "" } else { message.as_str() };
+            self.judge(VERIFIED, status, reason, said);
+            if self.old.state != Some(state) {
+                let warning = state == PromotionState::Failed;
+                self.notes.push(Note { warning, reason: word(state).to_owned(), message });
+            }
+        }
+        self.status.conditions.sort_by(|one, other| one.type_.cmp(&other.type_));
+        let changed = self.status != self.old;
+        (changed.then_some(self.status), self.notes)
+    }
+
+    pub(super) fn plan(self) -> Plan {
+        let (status, notes) = self.finish();
+        Plan { status, notes, ..Plan::default() }
+    }
+}
+
+/// The task that comes next. Those that a push carries out together are passed over.
+pub(super) fn next<'a>(tasks: &'a [Task], status: &PromotionStepStatus) -> Option<(usize, &'a Task)> {
+    tasks.iter().enumerate().find(|(index, task)| !task.kind.is_gathered() && !is_complete(status, *index))
+}
+
+pub(super) fn is_complete(status: &PromotionStepStatus, index: usize) -> bool {
+    status.steps.get(index).is_some_and(|task| task.state == TaskState::Completed)
+}
+
+fn word(state: PromotionState) -> &'static str {
+    match state {
+        PromotionState::Pending => "Pending",
+        PromotionState::Promoting => "Promoting",
+        PromotionState::WaitingForMerge => "WaitingForMerge",
+        PromotionState::HealthChecking => "HealthChecking",
+        PromotionState::Verified => "Verified",
+        PromotionState::Failed => "Failed",
+    }
+}
+
+fn whole_second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}

@@ -1,0 +1,74 @@
+//! A step that has done nothing yet, and what it waits for.
+
+use kardinal_api::kardinal::{Bundle, BundlePhase, PromotionState};
+
+use super::draft::Draft;
+use super::tasks::{Task, tasks};
+use super::{Plan, Snapshot, gates};
+
+/// Names the direct upstream environments of a step.
+const UPSTREAMS_ANNOTATION: &str = "kardinal.io/upstreams";
+/// What the step before must have come to.
+const VERIFIED: &str = "Verified";
+
+pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
+    let mut draft = Draft::new(snapshot);
+    match ready(snapshot) {
+        Err(waiting) => draft.enter(PromotionState::Pending, waiting),
+        Ok(bundle) => match tasks(&snapshot.step.spec, bundle.spec.kind()) {
+            Ok(tasks) => start(&mut draft, snapshot, &tasks),
+            Err(problem) => draft.fail(problem.task, problem.message),
+        },
+    }
+    draft.plan()
+}
+
+fn start(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, tasks: &[Task]) {
+    draft.list_tasks(tasks);
+    draft.status.evidence = Some(gates::evidence(snapshot));
+    draft.advance(tasks, "checking health");
+}
+
+/// The Bundle, when it may be promoted now; else what is waited for.
+fn ready<'a>(snapshot: &Snapshot<'a>) -> Result<&'a Bundle, String> {
+    let bundle = usable_bundle(snapshot)?;
+    let spec = &snapshot.step.spec;
+    if let Some(upstream) = spec.upstream_verified.as_deref().filter(|state| *state != VERIFIED) {
+        let names = upstreams(snapshot);
+        let who = if names.is_empty() { "the environment before".to_owned() } else { names };
+        return Err(match upstream {
+            "" => format!("waiting for {who} to be Verified"),
+            _ => format!("waiting for {who} to be Verified: it is {upstream}"),
+        });
+    }
+    may_begin(snapshot)?;
+    Ok(bundle)
+}
+
+/// The Bundle, unless it is gone or a newer one has taken its place.
+pub(super) fn usable_bundle<'a>(snapshot: &Snapshot<'a>) -> Result<&'a Bundle, String> {
+    let name = &snapshot.step.spec.bundle_ref;
+    let Some(bundle) = snapshot.bundle else {
+        return Err(format!("waiting for Bundle `{name}`: it does not exist"));
+    };
+    match bundle.status.as_ref().and_then(|status| status.phase) {
+        Some(BundlePhase::Superseded) => {
+            Err(format!("Bundle `{name}` is superseded: a newer one has taken its place"))
+        }
+        _ => Ok(bundle),
+    }
+}
+
+/// What must hold right before the first side effect, and not only when the step left Pending.
+pub(super) fn may_begin(snapshot: &Snapshot<'_>) -> Result<(), String> {
+    if let Some(hold) = &snapshot.hold {
+        return Err(format!("held: {hold}"));
+    }
+    gates::blocker(snapshot).map_or(Ok(()), Err)
+}
+
+/// The direct upstream environments, as the step's annotation names them.
+pub(super) fn upstreams(snapshot: &Snapshot<'_>) -> String {
+    let annotations = snapshot.step.metadata.annotations.as_ref();
+    annotations.and_then(|annotations| annotations.get(UPSTREAMS_ANNOTATION)).cloned().unwrap_or_default()
+}

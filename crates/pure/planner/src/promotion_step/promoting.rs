@@ -1,0 +1,119 @@
+//! A step that changes the world, task by task.
+
+use kardinal_api::kardinal::{Bundle, PromotionStepStatus, TaskState};
+use serde_json::{Map, Value, json};
+
+use super::draft::{self, Draft, output};
+use super::tasks::{Call, Problem, Task, TaskKind, opens_pull_request, tasks};
+use super::{Effect, FINALIZER, Plan, PullRequestOrder, Snapshot, TaskCall, body, change, pending};
+
+pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
+    let mut draft = Draft::new(snapshot);
+    let bundle = match go_ahead(snapshot, &draft.status) {
+        Ok(bundle) => bundle,
+        Err(waiting) => {
+            draft.say(waiting);
+            return draft.plan();
+        }
+    };
+    match next_effect(snapshot, &draft.status, bundle) {
+        Ok(Some(effect)) => Plan::act(effect),
+        // The next task is not done but watched: its state says so.
+        Ok(None) => {
+            let tasks = tasks(&snapshot.step.spec, bundle.spec.kind()).unwrap_or_default();
+            draft.advance(&tasks, "checking health");
+            draft.plan()
+        }
+        Err(problem) => {
+            draft.fail(problem.task, problem.message);
+            draft.plan()
+        }
+    }
+}
+
+fn go_ahead<'a>(snapshot: &Snapshot<'a>, status: &PromotionStepStatus) -> Result<&'a Bundle, String> {
+    let bundle = pending::usable_bundle(snapshot)?;
+    let begun = status.steps.iter().any(|task| task.state == TaskState::Completed);
+    match &snapshot.hold {
+        Some(hold) => Err(format!("held: {hold}")),
+        None if begun => Ok(bundle),
+        None => pending::may_begin(snapshot).map(|()| bundle),
+    }
+}
+
+fn next_effect(
+    snapshot: &Snapshot<'_>,
+    status: &PromotionStepStatus,
+    bundle: &Bundle,
+) -> Result<Option<Effect>, Problem> {
+    let step = snapshot.step;
+    let tasks = tasks(&step.spec, bundle.spec.kind())?;
+    let Some((index, task)) = draft::next(&tasks, status) else { return Ok(None) };
+    let effect = match &task.kind {
+        TaskKind::Push if opens_pull_request(&tasks) && !has_finalizer(snapshot) => Effect::AddFinalizer,
+        TaskKind::Push => Effect::Commit(change::order(step, bundle, &tasks)?),
+        TaskKind::OpenPullRequest => Effect::OpenPullRequest(PullRequestOrder {
+            head: change::promotion_branch(step),
+            base: change::base_branch(step),
+            title: change::title(step, bundle),
+            body: body::body(snapshot, bundle, status),
+            labels: body::labels(bundle),
+            marker: change::marker(step),
+        }),
+        TaskKind::Call(call) => Effect::CallTask(call_task(snapshot, status, bundle, (index, task, call))),
+        _ => return Ok(None),
+    };
+    Ok(Some(effect))
+}
+
+pub(super) fn has_finalizer(snapshot: &Snapshot<'_>) -> bool {
+    let finalizers = snapshot.step.metadata.finalizers.as_ref();
+    finalizers.is_some_and(|finalizers| finalizers.iter().any(|finalizer| finalizer == FINALIZER))
+}
+
+fn call_task(
+    snapshot: &Snapshot<'_>,
+    status: &PromotionStepStatus,
+    bundle: &Bundle,
+    (index, task, call): (usize, &Task, &Call),
+) -> TaskCall {
+    let spec = &snapshot.step.spec;
+    let attempts = output(status, draft::TASK_ATTEMPTS).and_then(|attempts| attempts.parse().ok());
+    TaskCall {
+        index,
+        url: call.url.clone(),
+        timeout: call.timeout,
+        secret: call.secret.clone(),
+        header: call.header.clone(),
+        body: json!({
+            "pipeline": spec.pipeline,
+            "environment": spec.environment,
+            "bundle": bundle.spec,
+            "context": context(snapshot, status, index, task),
+            "config": call.config,
+        }),
+        attempt: attempts.unwrap_or(0u32).saturating_add(1),
+    }
+}
+
+/// What a custom task may want to know. `id` is the same each time the call is repeated.
+fn context(snapshot: &Snapshot<'_>, status: &PromotionStepStatus, index: usize, task: &Task) -> Value {
+    let meta = &snapshot.step.metadata;
+    let mut context = Map::new();
+    let mut put = |key: &str, value: Option<&str>| {
+        if let Some(value) = value {
+            context.insert(key.to_owned(), Value::from(value));
+        }
+    };
+    let id = format!("{}/{index}", meta.uid.as_deref().unwrap_or_default());
+    put("id", Some(&id));
+    put("task", Some(&task.name));
+    put("step", meta.name.as_deref());
+    put("namespace", meta.namespace.as_deref());
+    put("bundle", Some(&snapshot.step.spec.bundle_ref));
+    put("prURL", status.pr_url.as_deref());
+    for key in [draft::COMMIT, draft::BASE_COMMIT, draft::BRANCH, draft::PR_NUMBER, draft::MERGE_COMMIT] {
+        put(key, output(status, key));
+    }
+    Value::Object(context)
+}

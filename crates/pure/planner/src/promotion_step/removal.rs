@@ -1,0 +1,57 @@
+//! A step that is being deleted: its pull request is closed and its branch cleared away, then it may go.
+
+use kardinal_api::kardinal::BundlePhase;
+
+use super::draft::{self, Draft};
+use super::{Effect, Plan, Snapshot, change, promoting, waiting};
+
+pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
+    if !promoting::has_finalizer(snapshot) {
+        return Plan::default();
+    }
+    let draft = Draft::new(snapshot);
+    Plan::act(
+        pull_request(snapshot, &draft)
+            .or_else(|| branch(snapshot, &draft))
+            .unwrap_or(Effect::RemoveFinalizer),
+    )
+}
+
+fn pull_request(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Effect> {
+    // The branch was pushed; whether a pull request was opened may not have been written down.
+    if draft.output(draft::PR_STATE).is_none() && pushed_branch(snapshot, draft) {
+        return Some(Effect::FindPullRequest {
+            head: change::promotion_branch(snapshot.step),
+            marker: change::marker(snapshot.step),
+        });
+    }
+    waiting::close(snapshot, draft, why(snapshot))
+}
+
+/// Whether the branch of a pull request is known to have been pushed.
+fn pushed_branch(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> bool {
+    draft.output(draft::BRANCH) == Some(&change::promotion_branch(snapshot.step))
+}
+
+fn branch(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Effect> {
+    // A push without a change has made no branch. One that was never written down may have.
+    let unknown = draft.output(draft::COMMIT).is_none();
+    let cleared = draft.output(draft::BRANCH_DELETED).is_some();
+    let there = unknown || pushed_branch(snapshot, draft);
+    (there && !cleared).then(|| Effect::DeleteBranch {
+        branch: change::promotion_branch(snapshot.step),
+        commit: draft.output(draft::PR_HEAD).or(draft.output(draft::COMMIT)).map(str::to_owned),
+    })
+}
+
+/// Why the pull request is closed.
+fn why(snapshot: &Snapshot<'_>) -> String {
+    let (name, environment) = (&snapshot.step.spec.bundle_ref, &snapshot.step.spec.environment);
+    let phase = snapshot.bundle.and_then(|bundle| bundle.status.as_ref()?.phase);
+    match phase {
+        Some(BundlePhase::Superseded) => format!(
+            "Closed by kardinal: `{name}` is superseded; a newer Bundle takes its place in `{environment}`."
+        ),
+        _ => format!("Closed by kardinal: the promotion of `{name}` to `{environment}` was deleted."),
+    }
+}

@@ -1,0 +1,362 @@
+//! A step on a table: what it sees, what it decides, what it writes down.
+
+mod body;
+mod crash;
+mod merging;
+mod removal;
+mod starting;
+mod tasks;
+mod verifying;
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use kardinal_api::kardinal::{
+    Bundle, PolicyGate, PromotionState, PromotionStep, PromotionStepStatus, TaskState,
+};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::health::{Adapter, Target};
+
+pub(super) const UID: &str = "0b5e";
+const NOW: &str = "2026-04-14T14:00:00Z";
+
+/// Everything that a step can see, owned.
+pub(super) struct Scene {
+    pub(super) step: PromotionStep,
+    pub(super) bundle: Option<Bundle>,
+    pub(super) hold: Option<String>,
+    pub(super) gates: BTreeMap<String, PolicyGate>,
+    pub(super) gate_texts: BTreeMap<String, String>,
+    pub(super) pull_request: Option<PullRequest>,
+    pub(super) health: Option<HealthFacts>,
+    pub(super) previous: Option<Bundle>,
+    pub(super) now: Timestamp,
+}
+
+impl Scene {
+    /// A step of `my-app` whose spec is the usual one with `extra` on top.
+    pub(super) fn new(extra: Value) -> Scene {
+        let mut spec = json!({
+            "pipeline": "my-app",
+            "environment": "prod",
+            "bundleRef": "my-app-v1-29-0",
+            "git": {"url": "https://github.com/myorg/gitops-repo"},
+        });
+        merge(&mut spec, extra);
+        let step = from(json!({
+            "apiVersion": "kardinal.io/v1alpha1",
+            "kind": "PromotionStep",
+            "metadata": {
+                "name": "my-app-v1-29-0-prod", "namespace": "default", "uid": UID, "generation": 1,
+                "creationTimestamp": "2026-04-14T13:58:00Z",
+                "annotations": {"kardinal.io/upstreams": "staging"},
+            },
+            "spec": spec,
+        }));
+        Scene {
+            step,
+            bundle: Some(image_bundle()),
+            hold: None,
+            gates: BTreeMap::new(),
+            gate_texts: BTreeMap::new(),
+            pull_request: None,
+            health: None,
+            previous: None,
+            now: time(NOW),
+        }
+    }
+
+    pub(super) fn reviewed() -> Scene {
+        Scene::new(json!({"approval": "pr-review"}))
+    }
+
+    pub(super) fn with_gate(mut self, name: &str, status: Value) -> Scene {
+        self.step.spec.required_gates.push(name.to_owned());
+        self.set_gate(name, status);
+        self
+    }
+
+    pub(super) fn set_gate(&mut self, name: &str, status: Value) {
+        let template = name.strip_prefix("my-app-").unwrap_or(name);
+        let gate = from(json!({
+            "apiVersion": "kardinal.io/v1alpha1",
+            "kind": "PolicyGate",
+            "metadata": {
+                "name": name, "creationTimestamp": "2026-04-14T13:55:48Z",
+                "labels": {"kardinal.io/scope": "org", "kardinal.io/gate-template": template},
+            },
+            "spec": {"expression": "true", "message": "not on weekends", "recheckInterval": "5m"},
+            "status": status,
+        }));
+        self.gates.insert(name.to_owned(), gate);
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot<'_> {
+        Snapshot {
+            step: &self.step,
+            bundle: self.bundle.as_ref(),
+            hold: self.hold.clone(),
+            gates: self.gates.iter().map(|(name, gate)| (name.clone(), gate)).collect(),
+            gate_texts: self.gate_texts.clone(),
+            pull_request: self.pull_request.as_ref(),
+            health: self.health.as_ref(),
+            previous: self.previous.as_ref(),
+            now: self.now,
+        }
+    }
+
+    /// Plans, and writes the status down if there is one.
+    pub(super) fn plan(&mut self) -> Plan {
+        let plan = plan(&self.snapshot());
+        assert!(plan.effect.is_none() || plan.status.is_none(), "an effect and a status at once");
+        self.write(plan.status.clone());
+        plan
+    }
+
+    /// Plans until there is something to do.
+    pub(super) fn effect(&mut self) -> Effect {
+        for _ in 0..5 {
+            if let Some(effect) = self.plan().effect {
+                return effect;
+            }
+        }
+        panic!("nothing to do: {:?}", self.status());
+    }
+
+    /// Tells the outcome of an effect, and writes the status down.
+    pub(super) fn tell(&mut self, effect: &Effect, outcome: Outcome) -> Report {
+        let report = report(&self.snapshot(), effect, &outcome, 1);
+        if let Outcome::PullRequest(pull_request) = &outcome {
+            self.pull_request = Some(pull_request.clone());
+        }
+        if *effect == Effect::AddFinalizer {
+            self.step.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+        }
+        self.write(report.status.clone());
+        report
+    }
+
+    fn write(&mut self, status: Option<PromotionStepStatus>) {
+        if let Some(status) = status {
+            // What is written must survive the wire.
+            let wire = serde_json::to_value(&status).unwrap();
+            self.step.status = Some(serde_json::from_value(wire).unwrap());
+        }
+    }
+
+    pub(super) fn status(&self) -> PromotionStepStatus {
+        self.step.status.clone().unwrap_or_default()
+    }
+
+    pub(super) fn state(&self) -> PromotionState {
+        self.status().state.expect("a state")
+    }
+
+    pub(super) fn message(&self) -> String {
+        self.status().message.unwrap_or_default()
+    }
+
+    pub(super) fn output(&self, key: &str) -> Option<String> {
+        self.status().outputs.get(key).cloned()
+    }
+
+    pub(super) fn task(&self, name: &str) -> TaskState {
+        self.status().steps.iter().find(|task| task.name == name).expect("a task").state
+    }
+
+    pub(super) fn pass(&mut self, duration: SignedDuration) {
+        self.now += duration;
+    }
+
+    /// Up to the open pull request, which is #7.
+    pub(super) fn opened(mut self) -> Scene {
+        let finalizer = self.effect();
+        assert_eq!(finalizer, Effect::AddFinalizer);
+        self.tell(&finalizer, Outcome::Done);
+        let commit = self.effect();
+        self.tell(&commit, committed());
+        let open = self.effect();
+        assert!(matches!(open, Effect::OpenPullRequest(_)), "{open:?}");
+        self.tell(&open, Outcome::PullRequest(open_pull_request()));
+        self
+    }
+
+    /// Carries out what an open pull request needs, until there is nothing left to do.
+    pub(super) fn kept(mut self) -> Scene {
+        while let Some(effect) = self.plan().effect {
+            assert!(
+                matches!(effect, Effect::SetCommitStatus { .. } | Effect::UpdatePullRequest { .. }),
+                "{effect:?}"
+            );
+            self.tell(&effect, Outcome::Done);
+        }
+        self
+    }
+
+    /// Up to the health check of a direct push.
+    pub(super) fn pushed(mut self) -> Scene {
+        let commit = self.effect();
+        self.tell(&commit, committed());
+        assert_eq!(self.state(), PromotionState::HealthChecking);
+        self
+    }
+}
+
+pub(super) fn from<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+pub(super) fn time(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn merge(into: &mut Value, extra: Value) {
+    match (into, extra) {
+        (Value::Object(into), Value::Object(extra)) => {
+            for (key, value) in extra {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, extra) => *into = extra,
+    }
+}
+
+pub(super) fn bundle(spec: Value) -> Bundle {
+    from(json!({
+        "apiVersion": "kardinal.io/v1alpha1",
+        "kind": "Bundle",
+        "metadata": {"name": "my-app-v1-29-0", "namespace": "default"},
+        "spec": spec,
+    }))
+}
+
+pub(super) fn image_bundle() -> Bundle {
+    let mut bundle = bundle(json!({
+        "type": "image",
+        "artifacts": {"images": [{
+            "name": "my-app", "reference": "ghcr.io/myorg/my-app:1.29.0", "digest": "sha256:a1b2c3d4e5f6",
+        }]},
+        "provenance": {
+            "commitSHA": "abc123def456",
+            "ciRunURL": "https://github.com/myorg/my-app/actions/runs/12345",
+            "author": "dependabot[bot]",
+        },
+    }));
+    bundle.status = from(json!({
+        "phase": "Promoting",
+        "environments": {
+            "dev": {"state": "Verified", "verifiedAt": "2026-04-14T12:00:00Z"},
+            "staging": {"state": "Verified", "verifiedAt": "2026-04-14T13:15:00Z"},
+            "prod": {"state": "Promoting"},
+        },
+    }));
+    bundle
+}
+
+pub(super) fn config_bundle() -> Bundle {
+    bundle(json!({
+        "type": "config",
+        "artifacts": {"gitCommit": {
+            "repository": "https://github.com/myorg/app-config", "sha": "abc123def456", "message": "Raise limits",
+        }},
+    }))
+}
+
+pub(super) fn committed() -> Outcome {
+    Outcome::Committed {
+        commit: "c0ffee0000".to_owned(),
+        base: Some("ba5e".to_owned()),
+        pushed: true,
+        files: vec!["environments/prod/kustomization.yaml".to_owned()],
+        moves: vec![ImageMove {
+            repository: "ghcr.io/myorg/my-app".to_owned(),
+            from: Some("1.28.0".to_owned()),
+            to: "1.29.0".to_owned(),
+        }],
+    }
+}
+
+pub(super) fn unchanged() -> Outcome {
+    Outcome::Committed {
+        commit: "71b".to_owned(),
+        base: None,
+        pushed: false,
+        files: Vec::new(),
+        moves: Vec::new(),
+    }
+}
+
+pub(super) fn open_pull_request() -> PullRequest {
+    PullRequest {
+        number: 7,
+        url: "https://github.com/myorg/gitops-repo/pull/7".to_owned(),
+        state: PullRequestState::Open,
+        head: "c0ffee0000".to_owned(),
+        merged_at: None,
+        merged_by: None,
+        merge_commit: None,
+        mergeable: None,
+        approved_by: Vec::new(),
+    }
+}
+
+pub(super) fn merged_pull_request() -> PullRequest {
+    PullRequest {
+        state: PullRequestState::Merged,
+        merged_at: Some(time("2026-04-14T14:05:00Z")),
+        merged_by: Some("alice".to_owned()),
+        merge_commit: Some("3e76ed".to_owned()),
+        ..open_pull_request()
+    }
+}
+
+pub(super) fn closed_pull_request() -> PullRequest {
+    PullRequest { state: PullRequestState::Closed, ..open_pull_request() }
+}
+
+pub(super) fn ready() -> Value {
+    json!({"ready": true, "reason": "schedule.isWeekend = false", "lastEvaluatedAt": "2026-04-14T13:59:00Z"})
+}
+
+pub(super) fn closed() -> Value {
+    json!({"ready": false, "reason": "schedule.isWeekend = true", "lastEvaluatedAt": "2026-04-14T13:59:00Z"})
+}
+
+/// A Deployment that runs a version of `my-app` on all of its replicas.
+pub(super) fn deployment(version: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "my-app", "namespace": "prod", "generation": 3},
+        "spec": {"replicas": 2, "template": {"spec": {"containers": [
+            {"name": "app", "image": format!("ghcr.io/myorg/my-app:{version}")},
+        ]}}},
+        "status": {
+            "observedGeneration": 3, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2,
+            "conditions": [{"type": "Available", "status": "True"}],
+        },
+    })
+}
+
+pub(super) fn facts(objects: Vec<Value>) -> HealthFacts {
+    HealthFacts {
+        target: Target {
+            adapter: Adapter::Resource,
+            api_version: "apps/v1".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: "prod".to_owned(),
+            name: Some("my-app".to_owned()),
+            labels: BTreeMap::new(),
+            condition: None,
+        },
+        objects,
+        fell_back: None,
+        contains: BTreeMap::new(),
+        cluster_problem: None,
+    }
+}
+
+pub(super) fn fault() -> Outcome {
+    Outcome::Fault { message: "connection refused".to_owned(), retry_after: None }
+}

@@ -1,0 +1,150 @@
+//! What a pull request tells.
+
+use super::*;
+
+fn opened(scene: &mut Scene) -> PullRequestOrder {
+    scene.step.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    let commit = scene.effect();
+    scene.tell(&commit, committed());
+    let Effect::OpenPullRequest(order) = scene.effect() else { panic!("a pull request") };
+    order
+}
+
+#[test]
+fn the_body_is_the_evidence() {
+    let mut scene = Scene::reviewed()
+        .with_gate("my-app-no-weekend-deploys", ready())
+        .with_gate("my-app-staging-soak", ready());
+    scene.gate_texts = BTreeMap::from([
+        ("my-app-no-weekend-deploys".to_owned(), "Tuesday 14:00 UTC".to_owned()),
+        ("my-app-staging-soak".to_owned(), "Soak: 45m (min: 30m)".to_owned()),
+    ]);
+    let order = opened(&mut scene);
+    assert_eq!((order.head.as_str(), order.base.as_str()), ("kardinal/my-app-v1-29-0/prod", "main"));
+    assert_eq!(order.title, "[kardinal] Promote my-app-v1-29-0 to prod");
+    assert_eq!(order.labels, ["kardinal", "kardinal/promotion"]);
+    assert_eq!(
+        order.body,
+        "<!-- kardinal-step: 0b5e -->
+## Promotion: my-app v1.29.0 to prod
+
+### Policy Gates
+| Gate | Scope | Status | Detail |
+|---|---|---|---|
+| no-weekend-deploys | org | PASS | Tuesday 14:00 UTC |
+| staging-soak | org | PASS | Soak: 45m (min: 30m) |
+
+### Artifact
+| Field | Value |
+|---|---|
+| Image | ghcr.io/myorg/my-app:1.29.0 |
+| Digest | sha256:a1b2c3d4 |
+| Source Commit | abc123d |
+| CI Run | [Build #12345](https://github.com/myorg/my-app/actions/runs/12345) |
+
+### Upstream Verification
+| Environment | Verified | Soak |
+|---|---|---|
+| dev | 2h ago | n/a |
+| staging | 45m ago | 45m |
+
+### Changes
+ghcr.io/myorg/my-app: 1.28.0 to 1.29.0
+"
+    );
+}
+
+#[test]
+fn a_rollback_says_so_at_the_top() {
+    let mut scene = Scene::reviewed();
+    let bundle = scene.bundle.as_mut().unwrap();
+    bundle.spec.provenance.as_mut().unwrap().rollback_of = Some("my-app-v1-30-0".to_owned());
+    bundle.metadata.labels = from(json!({"kardinal.io/rollback": "true", "kardinal.io/emergency": "true"}));
+    let order = opened(&mut scene);
+    assert_eq!(order.title, "[kardinal] Rollback prod to my-app-v1-29-0 (reverts my-app-v1-30-0)");
+    assert_eq!(order.labels, ["kardinal", "kardinal/promotion", "kardinal/rollback", "kardinal/emergency"]);
+    let top = "<!-- kardinal-step: 0b5e -->\n> **Emergency rollback**: takes back my-app-v1-30-0 by promoting an \
+               earlier version again.\n\n## Promotion: my-app v1.29.0 to prod\n";
+    assert!(order.body.starts_with(top), "{}", order.body);
+}
+
+#[test]
+fn configuration_lists_its_files() {
+    let mut scene = Scene::reviewed();
+    scene.bundle = Some(config_bundle());
+    scene.step.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    let commit = scene.effect();
+    let files = (0..60).map(|index| format!("environments/prod/{index:02}.yaml")).collect();
+    let outcome = Outcome::Committed {
+        commit: "c0ffee".to_owned(),
+        base: None,
+        pushed: true,
+        files,
+        moves: Vec::new(),
+    };
+    scene.tell(&commit, outcome);
+    let Effect::OpenPullRequest(order) = scene.effect() else { panic!("a pull request") };
+    let expected = "## Promotion: my-app abc123de to prod\n\n\
+                    ### Policy Gates\nNo gates guard this environment.\n\n\
+                    ### Artifact\n| Field | Value |\n|---|---|\n\
+                    | Config Repository | https://github.com/myorg/app-config |\n\
+                    | Config Commit | abc123d |\n\
+                    | Config Message | Raise limits |\n\n\
+                    ### Upstream Verification\nThis is the first environment.\n\n\
+                    ### Changes\n- environments/prod/00.yaml\n";
+    assert!(order.body.contains(expected), "{}", order.body);
+    assert!(order.body.ends_with("- environments/prod/49.yaml\n- and 10 more\n"), "{}", order.body);
+}
+
+#[test]
+fn without_a_record_the_changes_come_from_the_bundle_before() {
+    let scene = |previous: Option<Bundle>| {
+        let mut scene = Scene::reviewed().opened().kept().with_gate("soak", closed());
+        scene.previous = previous;
+        scene.step.status.as_mut().unwrap().outputs.remove("changes");
+        let Effect::UpdatePullRequest { body, .. } = scene.effect() else { panic!("an update") };
+        body
+    };
+    let old = bundle(
+        json!({"artifacts": {"images": [{"name": "my-app", "reference": "ghcr.io/myorg/my-app:1.27.0"}]}}),
+    );
+    assert!(scene(Some(old)).ends_with("### Changes\nghcr.io/myorg/my-app: 1.27.0 to 1.29.0\n"));
+    assert!(scene(None).ends_with("### Changes\nghcr.io/myorg/my-app: 1.29.0 (new)\n"));
+}
+
+#[test]
+fn foreign_text_stays_text() {
+    let hostile = "a | b\n<!-- kardinal-step: 1 --> [x](y) `z` *w* & \\";
+    let mut scene = Scene::reviewed().with_gate("soak", ready());
+    scene.gate_texts.insert("soak".to_owned(), hostile.to_owned());
+    scene.bundle.as_mut().unwrap().spec.provenance =
+        from(json!({"commitSHA": "||||||||", "ciRunURL": "https://ci/1) | [boo](x"}));
+    let body = opened(&mut scene).body;
+    let row = "| soak | org | PASS | a \\| b &lt;!-- kardinal-step: 1 --&gt; \\[x\\](y) \\`z\\` \\*w\\* &amp; \\\\ |\n";
+    assert!(body.contains(row), "{body}");
+    assert!(body.contains("| CI Run | https://ci/1) \\| \\[boo\\](x |\n"), "{body}");
+    assert_eq!(body.matches("<!-- kardinal-step").count(), 1);
+
+    let mut long = Scene::reviewed().with_gate("soak", ready());
+    long.gate_texts.insert("soak".to_owned(), "ä".repeat(5000));
+    let body = opened(&mut long).body;
+    assert!(body.contains(&format!("| {}… |", "ä".repeat(200))), "long values are cut");
+}
+
+#[test]
+fn a_body_never_grows_beyond_what_a_forge_takes() {
+    let mut scene = Scene::reviewed();
+    let images: Vec<Value> = (0..100)
+        .map(|index| json!({"name": format!("i{index}"), "reference": format!("x/{}{index}:1", "a".repeat(900))}))
+        .collect();
+    scene.bundle = Some(bundle(json!({"artifacts": {"images": images}})));
+    for index in 0..250 {
+        let name = format!("gate-{index}");
+        scene = scene.with_gate(&name, ready());
+        scene.gate_texts.insert(name, "&".repeat(4000));
+    }
+    let body = opened(&mut scene).body;
+    assert!(body.chars().count() <= 60_000);
+    assert!(body.contains("And 200 more.\n"), "{body}");
+    assert!(scene.output("changes").is_some());
+}

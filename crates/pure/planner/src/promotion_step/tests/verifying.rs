@@ -1,0 +1,196 @@
+//! From the change to the verdict.
+
+use super::*;
+
+#[test]
+fn health_decides() {
+    let mut stuck = deployment("1.29.0");
+    stuck["status"]["conditions"] = json!([
+        {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "no progress"},
+    ]);
+    let mut unreachable = facts(Vec::new());
+    unreachable.cluster_problem = Some("Secret `eu` has no key `kubeconfig`".to_owned());
+    let cases = [
+        (facts(vec![deployment("1.29.0")]), PromotionState::Verified, "Deployment `my-app` is Available"),
+        (
+            facts(vec![deployment("1.28.0")]),
+            PromotionState::HealthChecking,
+            "checking health: Deployment `my-app` still runs 1.28.0 of ghcr.io/myorg/my-app",
+        ),
+        (
+            facts(vec![stuck]),
+            PromotionState::HealthChecking,
+            "degraded: Deployment `my-app` is stuck: no progress",
+        ),
+        (
+            facts(Vec::new()),
+            PromotionState::HealthChecking,
+            "checking health: Deployment `my-app` in namespace `prod` does not exist",
+        ),
+        (
+            unreachable,
+            PromotionState::HealthChecking,
+            "checking health: the cluster cannot be asked: Secret `eu` has no key `kubeconfig`",
+        ),
+    ];
+    for (seen, state, message) in cases {
+        let mut scene = Scene::new(json!({})).pushed();
+        scene.health = Some(seen);
+        let plan = scene.plan();
+        assert_eq!((scene.state(), scene.message().as_str()), (state, message));
+        let waits = state == PromotionState::HealthChecking;
+        assert_eq!(plan.wake, waits.then(|| time("2026-04-14T14:10:00Z")), "{message}");
+        assert_eq!(scene.plan().status, None, "nothing new is nothing written: {message}");
+    }
+}
+
+#[test]
+fn the_deadline_is_exact_and_health_beats_it() {
+    let timeouts = [(json!({}), 600, "10m"), (json!({"health": {"timeout": "90s"}}), 90, "1m30s")];
+    for (extra, seconds, text) in timeouts {
+        let mut scene = Scene::new(extra).pushed();
+        scene.health = Some(facts(vec![deployment("1.28.0")]));
+        scene.pass(SignedDuration::from_secs(seconds) - SignedDuration::from_millis(1));
+        scene.plan();
+        assert_eq!(scene.state(), PromotionState::HealthChecking);
+        scene.pass(SignedDuration::from_millis(1));
+        let mut healthy = Scene { step: scene.step.clone(), ..Scene::new(json!({})) };
+        healthy.now = scene.now;
+        healthy.health = Some(facts(vec![deployment("1.29.0")]));
+        healthy.plan();
+        assert_eq!(healthy.state(), PromotionState::Verified);
+        scene.plan();
+        assert_eq!(scene.state(), PromotionState::Failed);
+        assert_eq!(
+            scene.message(),
+            format!(
+                "not healthy after {text}: Deployment `my-app` still runs 1.28.0 of ghcr.io/myorg/my-app"
+            )
+        );
+        assert_eq!(scene.task("health-check"), TaskState::Failed);
+    }
+}
+
+#[test]
+fn nothing_seen_is_no_verdict() {
+    let mut scene = Scene::new(json!({})).pushed();
+    let plan = scene.plan();
+    assert_eq!((plan.status, plan.wake), (None, Some(time("2026-04-14T14:10:00Z"))));
+    scene.pass(SignedDuration::from_hours(1));
+    let plan = scene.plan();
+    assert_eq!((plan.status, plan.wake), (None, Some(time("2026-04-14T15:00:08Z"))));
+}
+
+#[test]
+fn a_merge_that_was_seen_late_leaves_the_whole_time_for_the_check() {
+    let mut scene = Scene::reviewed().opened().kept();
+    scene.pass(SignedDuration::from_hours(5));
+    scene.pull_request = Some(merged_pull_request());
+    scene.plan();
+    scene.health = Some(facts(vec![deployment("1.28.0")]));
+    assert_eq!(scene.plan().wake, Some(scene.now + SignedDuration::from_mins(10)));
+    assert_eq!(scene.state(), PromotionState::HealthChecking);
+}
+
+#[test]
+fn a_verified_step_keeps_its_evidence() {
+    let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).opened().kept();
+    scene.pull_request = Some(merged_pull_request());
+    scene.plan();
+    // What the gates say later is not what let the promotion pass.
+    scene.set_gate("my-app-soak", closed());
+    scene.hold = Some("paused".to_owned());
+    scene.health = Some(facts(vec![deployment("1.29.0")]));
+    let plan = scene.plan();
+    assert_eq!(scene.state(), PromotionState::Verified, "a hold does not stop the watching");
+    assert_eq!(plan.notes[0].reason, "Verified");
+    let status = serde_json::to_value(scene.status()).unwrap();
+    assert_eq!(
+        status["evidence"],
+        json!({
+            "gateDuration": "4m12s",
+            "approvedBy": ["alice"],
+            "policyGates": [{
+                "name": "soak", "result": "pass", "reason": "schedule.isWeekend = false",
+                "evaluatedAt": "2026-04-14T13:59:00Z",
+            }],
+        })
+    );
+    assert_eq!(status["verifiedAt"], NOW);
+    assert_eq!(status["conditions"][0]["type"], "Verified");
+    assert_eq!(status["conditions"][0]["status"], "True");
+    scene.health = Some(facts(vec![deployment("1.28.0")]));
+    assert_eq!(scene.plan(), Plan::default(), "final");
+}
+
+#[test]
+fn the_delegate_is_named_with_what_it_says() {
+    let mut scene = Scene::new(json!({"delivery": {"delegate": "argoRollouts"}})).pushed();
+    let mut rollout = deployment("1.29.0");
+    rollout["kind"] = json!("Rollout");
+    rollout["status"] = json!({"observedGeneration": "3", "phase": "Paused", "message": "CanaryPauseStep"});
+    let mut seen = facts(vec![rollout]);
+    seen.target.adapter = Adapter::ArgoRollouts;
+    seen.target.kind = "Rollout".to_owned();
+    scene.health = Some(seen);
+    scene.plan();
+    let status = scene.status();
+    assert_eq!(status.delegated_to.as_deref(), Some("argoRollouts"));
+    assert_eq!(status.delegated_status.as_deref(), Some("Paused"));
+
+    scene.health = Some(facts(vec![deployment("1.28.0")]));
+    scene.plan();
+    assert_eq!(
+        scene.status().delegated_status.as_deref(),
+        Some("Progressing"),
+        "another adapter tells its verdict"
+    );
+}
+
+#[test]
+fn a_fallback_is_told_once() {
+    let mut scene = Scene::new(json!({})).pushed();
+    let mut seen = facts(vec![deployment("1.28.0")]);
+    seen.fell_back = Some("Application `my-app-prod` does not exist".to_owned());
+    scene.health = Some(seen);
+    let plan = scene.plan();
+    assert!(plan.notes.iter().any(|note| note.warning && note.reason == "HealthFallback"));
+    assert_eq!(scene.plan().notes, Vec::new());
+}
+
+#[test]
+fn a_sequence_without_a_health_check_ends_with_the_change() {
+    let mut scene = Scene::new(json!({"steps": [
+        {"uses": "git-clone"}, {"uses": "kustomize-set-image"}, {"uses": "git-commit"}, {"uses": "git-push"},
+    ]}));
+    let commit = scene.effect();
+    scene.tell(&commit, committed());
+    assert_eq!(scene.state(), PromotionState::Verified);
+    assert_eq!(scene.status().promoted_at, Some(scene.now));
+}
+
+#[test]
+fn a_mixed_bundle_is_not_proven_by_its_images_alone() {
+    let mut scene = Scene::new(json!({}));
+    let mut mixed = image_bundle();
+    mixed.spec.kind = from(json!("mixed"));
+    mixed.spec.artifacts.git_commit = config_bundle().spec.artifacts.git_commit;
+    scene.bundle = Some(mixed);
+    let mut scene = scene.pushed();
+    let application = |revision: &str| {
+        json!({"kind": "Application", "metadata": {"name": "a"}, "status": {
+            "health": {"status": "Healthy"}, "sync": {"status": "Synced", "revision": revision},
+            "summary": {"images": ["ghcr.io/myorg/my-app:1.29.0"]},
+        }})
+    };
+    let mut seen = facts(vec![application("0dd")]);
+    seen.target.adapter = Adapter::ArgoCd;
+    seen.target.kind = "Application".to_owned();
+    scene.health = Some(seen.clone());
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::HealthChecking);
+    seen.objects = vec![application("c0ffee0000")];
+    scene.health = Some(seen);
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::Verified);
+}

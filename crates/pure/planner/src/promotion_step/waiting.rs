@@ -1,0 +1,191 @@
+//! A step whose pull request waits for a merge: by people, or by the controller itself for a mere record.
+
+use kardinal_api::kardinal::{BundleType, PromotionState};
+
+use super::draft::{self, Draft, output};
+use super::tasks::{Task, TaskKind, reviewed, tasks};
+use super::{CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change, gates};
+
+/// Forges cut longer descriptions of a commit status, or refuse them.
+const DESCRIPTION_LIMIT: usize = 140;
+
+pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
+    let mut draft = Draft::new(snapshot);
+    let Some(pull_request) = snapshot.pull_request else {
+        return Plan::act(look(snapshot, &draft));
+    };
+    if pull_request.state == PullRequestState::Open
+        && let Some(effect) = upkeep(snapshot, &draft, pull_request)
+    {
+        return Plan::act(effect);
+    }
+    settle(&mut draft, snapshot, pull_request);
+    draft.plan()
+}
+
+fn look(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Effect {
+    match number(draft) {
+        Some(number) => Effect::ReadPullRequest { number },
+        None => Effect::FindPullRequest {
+            head: change::promotion_branch(snapshot.step),
+            marker: change::marker(snapshot.step),
+        },
+    }
+}
+
+/// What an open pull request needs: to show what the gates say, and to be merged when nobody else shall do it.
+fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest) -> Option<Effect> {
+    let number = pull_request.number;
+    if let Some(bundle) = snapshot.bundle
+        && draft.output(draft::EVIDENCE_KEY) != Some(&gates::key(snapshot))
+    {
+        return Some(Effect::UpdatePullRequest {
+            number,
+            title: change::title(snapshot.step, bundle),
+            body: body::body(snapshot, bundle, &draft.status),
+            labels: body::labels(bundle),
+        });
+    }
+    if draft.output(draft::STATUS_KEY) != Some(&status_key(snapshot, &pull_request.head)) {
+        let (state, description) = commit_status(snapshot);
+        return Some(Effect::SetCommitStatus { sha: pull_request.head.clone(), state, description });
+    }
+    if !reviewed(&snapshot.step.spec) && snapshot.hold.is_none() {
+        // Only our own commit may go in without a review.
+        let head_sha = draft.output(draft::COMMIT).unwrap_or(&pull_request.head).to_owned();
+        return Some(Effect::MergePullRequest { number, head_sha });
+    }
+    None
+}
+
+fn commit_status(snapshot: &Snapshot<'_>) -> (CommitState, String) {
+    let closed = gates::closed(snapshot);
+    let (state, description) = match (&snapshot.hold, closed.as_slice()) {
+        (Some(hold), _) => (CommitState::Pending, format!("held: {hold}")),
+        (None, []) if snapshot.step.spec.required_gates.is_empty() => {
+            (CommitState::Success, "no gates guard this environment".to_owned())
+        }
+        (None, []) => (CommitState::Success, "all gates are open".to_owned()),
+        (None, closed) => (CommitState::Pending, format!("held by {}", closed.join(", "))),
+    };
+    (state, change::cut(&description, DESCRIPTION_LIMIT).to_owned())
+}
+
+/// Equal while the commit status needs no change.
+pub(super) fn status_key(snapshot: &Snapshot<'_>, sha: &str) -> String {
+    let (state, description) = commit_status(snapshot);
+    let state = match state {
+        CommitState::Pending => "pending",
+        CommitState::Success => "success",
+    };
+    format!("{sha} {state} {description}")
+}
+
+/// Writes down where the pull request stands, and goes on when it is merged.
+pub(super) fn settle(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullRequest) {
+    record(draft, pull_request);
+    if draft.status.state != Some(PromotionState::WaitingForMerge) {
+        return;
+    }
+    let number = pull_request.number;
+    match pull_request.state {
+        PullRequestState::Open => {
+            let message = open_message(snapshot, pull_request);
+            draft.say(message);
+        }
+        PullRequestState::Closed => {
+            draft.fail(None, format!("PR #{number} was closed without merging"));
+        }
+        PullRequestState::Merged => merged(draft, snapshot, pull_request),
+    }
+}
+
+/// Writes down what is known of a pull request.
+pub(super) fn record(draft: &mut Draft<'_>, pull_request: &PullRequest) {
+    draft.set_output(draft::PR_NUMBER, pull_request.number.to_string());
+    draft.set_output(draft::PR_HEAD, pull_request.head.clone());
+    let state = match pull_request.state {
+        PullRequestState::Open => "open",
+        PullRequestState::Merged => "merged",
+        PullRequestState::Closed => "closed",
+    };
+    draft.set_output(draft::PR_STATE, state);
+    draft.status.pr_url = Some(pull_request.url.clone());
+}
+
+fn open_message(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> String {
+    let number = pull_request.number;
+    let base = change::base_branch(snapshot.step);
+    if pull_request.mergeable == Some(false) {
+        return format!("PR #{number} has conflicts with `{base}`: resolve them, then merge it");
+    }
+    match &snapshot.hold {
+        Some(hold) => format!("held: {hold}; PR #{number} waits"),
+        None if reviewed(&snapshot.step.spec) => format!("waiting for PR #{number} to be merged"),
+        None => format!("merging PR #{number}"),
+    }
+}
+
+fn merged(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullRequest) {
+    let number = pull_request.number;
+    let at = pull_request.merged_at.unwrap_or(snapshot.now);
+    draft.status.merged_at = Some(at);
+    draft.status.promoted_at = Some(at);
+    if let Some(commit) = &pull_request.merge_commit {
+        draft.set_output(draft::MERGE_COMMIT, commit.clone());
+    }
+    let mut approved = pull_request.approved_by.clone();
+    // Merging is the approval; a record that the controller merged by itself was approved by nobody.
+    if reviewed(&snapshot.step.spec)
+        && let Some(by) = &pull_request.merged_by
+        && !approved.contains(by)
+    {
+        approved.push(by.clone());
+    }
+    draft.status.evidence.get_or_insert_default().approved_by = Some(approved);
+    let tasks = current_tasks(snapshot);
+    if let Some(index) = tasks.iter().position(|task| task.kind == TaskKind::WaitForMerge) {
+        let by = pull_request.merged_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+        draft.complete(index, format!("PR #{number} was merged{by}"));
+    }
+    draft.advance(&tasks, "checking health");
+}
+
+/// The tasks as they were when the step started. They were checked then, so that a Problem cannot come up now.
+pub(super) fn current_tasks(snapshot: &Snapshot<'_>) -> Vec<Task> {
+    let of_kind = |kind: BundleType| tasks(&snapshot.step.spec, kind).unwrap_or_default();
+    if let Some(bundle) = snapshot.bundle {
+        return of_kind(bundle.spec.kind());
+    }
+    // A Bundle that is gone has left its type in the tasks that were written down.
+    let listed =
+        || snapshot.step.status.iter().flat_map(|status| &status.steps).map(|task| task.name.as_str());
+    let kinds = [BundleType::Image, BundleType::Config, BundleType::Mixed].into_iter().map(of_kind);
+    let mut matching = kinds.filter(|tasks| tasks.iter().map(|task| task.name.as_str()).eq(listed()));
+    matching.next().unwrap_or_default()
+}
+
+/// Closes what a failed step has left open, so that nobody merges it by mistake.
+pub(super) fn abandon(snapshot: &Snapshot<'_>) -> Plan {
+    let draft = Draft::new(snapshot);
+    let why = draft.status.message.as_deref().unwrap_or("the promotion has failed");
+    let comment = format!("Closed by kardinal: {}.", body::escape(why));
+    Plan { effect: close(snapshot, &draft, comment), ..Plan::default() }
+}
+
+/// The way to close a pull request that was open when last heard of. It is read first: it may be merged by now.
+pub(super) fn close(snapshot: &Snapshot<'_>, draft: &Draft<'_>, comment: String) -> Option<Effect> {
+    if draft.output(draft::PR_STATE) != Some("open") {
+        return None;
+    }
+    let number = number(draft)?;
+    match snapshot.pull_request.map(|found| found.state) {
+        None => Some(Effect::ReadPullRequest { number }),
+        Some(PullRequestState::Open) => Some(Effect::ClosePullRequest { number, comment }),
+        Some(PullRequestState::Merged | PullRequestState::Closed) => None,
+    }
+}
+
+fn number(draft: &Draft<'_>) -> Option<u64> {
+    output(&draft.status, draft::PR_NUMBER)?.parse().ok()
+}

@@ -1,0 +1,289 @@
+//! A team with a repository, a Pipeline and workloads: the words in which promotions are told.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::core::v1::Namespace;
+use kardinal_api::forge::{Desired, PullRequest};
+use kardinal_api::kardinal::{Bundle, BundlePhase, PromotionState, PromotionStep};
+use kardinal_git::Repositories as _;
+use kardinal_simulator::{Environment, Simulator};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::story::Story;
+use crate::world::World;
+
+const KARDINAL: &str = "kardinal.io/v1alpha1";
+const FORGE: &str = "forge.kardinal.io/v1alpha1";
+/// Where the organisation keeps its gates.
+pub const POLICIES: &str = "platform-policies";
+/// The application of the specification's examples.
+pub const APP: &str = "my-app";
+/// Its image.
+pub const IMAGE: &str = "ghcr.io/myorg/my-app";
+
+/// A team in one world.
+pub struct Shop<'a> {
+    /// The words that are not about promotions.
+    pub story: Story<'a>,
+    /// The name of the repository.
+    pub repository: String,
+    workloads: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl Drop for Shop<'_> {
+    fn drop(&mut self) {
+        if let Some(workloads) = &self.workloads {
+            workloads.abort();
+        }
+    }
+}
+
+/// A manifest of the specification.
+pub fn fixture(name: &str) -> anyhow::Result<Value> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pure/api/tests/fixtures/spec004");
+    let text = std::fs::read_to_string(format!("{folder}/{name}")).with_context(|| name.to_owned())?;
+    Ok(serde_saphyr::from_str(&text)?)
+}
+
+/// The kustomization of an environment.
+pub fn kustomization(tag: &str) -> String {
+    format!(
+        "# Managed by the team; only the tag below is promoted.\nresources:\n  - ../../base\nimages:\n  - name: {IMAGE}\n    newTag: \"{tag}\" # promoted\n"
+    )
+}
+
+impl<'a> Shop<'a> {
+    /// Opens with a repository that has a directory for each environment, at version 1.28.0.
+    pub async fn open(world: &'a World, environments: &[&str]) -> anyhow::Result<Shop<'a>> {
+        let shop = Shop { story: Story::new(world), repository: "gitops".to_owned(), workloads: None };
+        let mut files = vec![("base/kustomization.yaml".to_owned(), "resources: []\n".to_owned())];
+        for environment in environments {
+            files.push((format!("environments/{environment}/kustomization.yaml"), kustomization("1.28.0")));
+        }
+        shop.found(&shop.repository, &files).await?;
+        let namespaces: Api<Namespace> = Api::all(world.client.clone());
+        for name in environments.iter().copied().chain([POLICIES]) {
+            let mut namespace = Namespace::default();
+            namespace.metadata.name = Some(name.to_owned());
+            match namespaces.create(&PostParams::default(), &namespace).await {
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                made => drop(made?),
+            }
+        }
+        Ok(shop)
+    }
+
+    /// Makes a repository of the local forge with these files.
+    pub async fn found(&self, name: &str, files: &[(String, String)]) -> anyhow::Result<()> {
+        let world = self.story.world;
+        let manifest = json!({"apiVersion": FORGE, "kind": "Repository", "metadata": {"name": name}, "spec": {}});
+        self.story.apply(&manifest).await?;
+        let path = world.workshop.forge.store.create(&world.namespace, name, "main")?;
+        push_first(&path, files)
+    }
+
+    /// The URL of a repository of the local forge.
+    pub fn url(&self, repository: &str) -> String {
+        self.story.world.workshop.remote(&self.story.world.namespace, repository).url
+    }
+
+    /// The Pipeline of a manifest, with the scenario's repository in place of the one it names.
+    pub async fn pipeline(&self, mut manifest: Value) -> anyhow::Result<()> {
+        let git = manifest.pointer_mut("/spec/git").context("a Pipeline has spec.git")?;
+        *git = json!({"url": self.url(&self.repository), "branch": "main", "provider": "local"});
+        self.story.apply(&manifest).await?;
+        Ok(())
+    }
+
+    /// A gate of the organisation.
+    pub async fn org_gate(&self, name: &str, environment: &str, expression: &str, recheck: &str) -> anyhow::Result<()> {
+        self.org_manifest(&json!({
+            "apiVersion": KARDINAL,
+            "kind": "PolicyGate",
+            "metadata": {"name": name, "labels": {
+                "kardinal.io/scope": "org", "kardinal.io/applies-to": environment, "kardinal.io/type": "gate",
+            }},
+            "spec": {"expression": expression, "recheckInterval": recheck},
+        }))
+        .await
+    }
+
+    /// A manifest in the organisation's namespace, as it stands.
+    pub async fn org_manifest(&self, manifest: &Value) -> anyhow::Result<()> {
+        let name = manifest.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        let api: Api<kardinal_api::kardinal::PolicyGate> = Api::namespaced(self.story.world.client.clone(), POLICIES);
+        api.patch(name, &PatchParams::apply("scenario").force(), &Patch::Apply(manifest)).await?;
+        Ok(())
+    }
+
+    /// Takes the organisation's gates away again, so that the next scenario on the same cluster does not meet them.
+    pub async fn close(&self) -> anyhow::Result<()> {
+        let api: Api<kardinal_api::kardinal::PolicyGate> = Api::namespaced(self.story.world.client.clone(), POLICIES);
+        api.delete_collection(&kube::api::DeleteParams::default(), &ListParams::default()).await?;
+        Ok(())
+    }
+
+    /// Lets workloads follow the repository from now on.
+    pub fn run_workloads(&mut self, environments: &[&str]) {
+        let world = self.story.world;
+        let environment = |name: &&str| Environment {
+            path: format!("environments/{name}"),
+            namespace: (*name).to_owned(),
+        };
+        let simulator = Simulator {
+            client: world.client.clone(),
+            repositories: world.workshop.git.clone(),
+            remote: world.workshop.remote(&world.namespace, &self.repository),
+            branch: "main".to_owned(),
+            application: APP.to_owned(),
+            environments: environments.iter().map(environment).collect(),
+        };
+        self.workloads = Some(tokio::spawn(simulator.run()));
+    }
+
+    /// A Bundle with this version of the application.
+    pub async fn release(&self, name: &str, version: &str, extra: Value) -> anyhow::Result<()> {
+        let mut bundle = json!({
+            "apiVersion": KARDINAL,
+            "kind": "Bundle",
+            "metadata": {"name": name, "labels": {"kardinal.io/pipeline": APP}},
+            "spec": {"artifacts": {"images": [{"name": APP, "reference": format!("{IMAGE}:{version}")}]}},
+        });
+        json_patch::merge(&mut bundle, &extra);
+        self.story.apply(&bundle).await?;
+        Ok(())
+    }
+
+    /// Waits until a Bundle is in this phase.
+    pub async fn phase(&self, bundle: &str, phase: BundlePhase) -> anyhow::Result<Bundle> {
+        let api: Api<Bundle> = Api::namespaced(self.story.world.client.clone(), &self.story.world.namespace);
+        self.story
+            .world
+            .eventually(&format!("Bundle `{bundle}` is {phase:?}"), async || {
+                let seen = api.get(bundle).await?;
+                let status = seen.status.clone().unwrap_or_default();
+                Ok(match status.phase == Some(phase) {
+                    true => Ok(seen),
+                    false => Err(serde_json::to_string(&status)?),
+                })
+            })
+            .await
+    }
+
+    /// The step of a Bundle into an environment, as it is now.
+    pub async fn find_step(&self, bundle: &str, environment: &str) -> anyhow::Result<Option<PromotionStep>> {
+        let api: Api<PromotionStep> = Api::namespaced(self.story.world.client.clone(), &self.story.world.namespace);
+        let all = api.list(&ListParams::default()).await?;
+        Ok(all
+            .items
+            .into_iter()
+            .find(|step| step.spec.bundle_ref == bundle && step.spec.environment == environment))
+    }
+
+    /// Waits until a step is in this state.
+    pub async fn state(&self, bundle: &str, environment: &str, state: PromotionState) -> anyhow::Result<PromotionStep> {
+        self.step(bundle, environment, &format!("is {state:?}"), |step| {
+            step.status.as_ref().and_then(|status| status.state) == Some(state)
+        })
+        .await
+    }
+
+    /// Waits until a step looks right.
+    pub async fn step(
+        &self,
+        bundle: &str,
+        environment: &str,
+        what: &str,
+        right: impl Fn(&PromotionStep) -> bool,
+    ) -> anyhow::Result<PromotionStep> {
+        self.story
+            .world
+            .eventually(&format!("the step of `{bundle}` into `{environment}` {what}"), async || {
+                Ok(match self.find_step(bundle, environment).await? {
+                    Some(step) if right(&step) => Ok(step),
+                    other => Err(format!("{:?}", other.and_then(|step| step.status))),
+                })
+            })
+            .await
+    }
+
+    /// The pull requests of the repository.
+    pub async fn pull_requests(&self) -> anyhow::Result<Vec<PullRequest>> {
+        let api: Api<PullRequest> = Api::namespaced(self.story.world.client.clone(), &self.story.world.namespace);
+        Ok(api.list(&ListParams::default()).await?.items)
+    }
+
+    /// Somebody presses the button for the pull request of a step.
+    pub async fn merge(&self, bundle: &str, environment: &str, who: &str) -> anyhow::Result<()> {
+        self.decide(bundle, environment, &json!({"spec": {"desired": Desired::Merged, "mergedBy": who}})).await
+    }
+
+    /// Changes the pull request of a step as a person would.
+    pub async fn decide(&self, bundle: &str, environment: &str, patch: &Value) -> anyhow::Result<()> {
+        let head = format!("kardinal/{bundle}/{environment}");
+        let found = self.pull_requests().await?.into_iter().find(|request| request.spec.head == head);
+        let name = found.and_then(|request| request.metadata.name).with_context(|| format!("no pull request from `{head}`"))?;
+        let api: Api<PullRequest> = Api::namespaced(self.story.world.client.clone(), &self.story.world.namespace);
+        api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
+    /// A file of the repository at the tip of `main`.
+    pub async fn file(&self, path: &str) -> anyhow::Result<String> {
+        let world = self.story.world;
+        let remote = world.workshop.remote(&world.namespace, &self.repository);
+        let tip = world.workshop.git.tip(&remote, "main").await?.context("main exists")?;
+        let content = world.workshop.git.read(&remote, &tip, path).await?.with_context(|| path.to_owned())?;
+        Ok(String::from_utf8(content)?)
+    }
+
+    /// The subjects of the commits on `main`, newest first, as real git tells them.
+    pub fn log(&self) -> anyhow::Result<Vec<String>> {
+        let world = self.story.world;
+        let path = world.workshop.forge.store.path(&world.namespace, &self.repository)?;
+        Ok(git(&path, &["log", "--format=%s", "main"])?.lines().map(str::to_owned).collect())
+    }
+
+    /// Asks real git whether the repository is sound.
+    pub fn fsck(&self) -> anyhow::Result<()> {
+        let world = self.story.world;
+        let path = world.workshop.forge.store.path(&world.namespace, &self.repository)?;
+        git(&path, &["fsck", "--strict"]).map(drop)
+    }
+}
+
+/// Runs real git in a folder, with nobody's settings but ours.
+pub fn git(folder: &Path, arguments: &[&str]) -> anyhow::Result<String> {
+    let mut command = Command::new("git");
+    command.current_dir(folder).args(arguments);
+    command.env("GIT_CONFIG_NOSYSTEM", "1").env("HOME", folder).env("GIT_TERMINAL_PROMPT", "0");
+    for who in ["AUTHOR", "COMMITTER"] {
+        command.env(format!("GIT_{who}_NAME"), "a person").env(format!("GIT_{who}_EMAIL"), "person@example.org");
+        command.env(format!("GIT_{who}_DATE"), "2026-04-01T12:00:00Z");
+    }
+    let output = command.output().context("starting git")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "git {}: {said}", arguments.join(" "));
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The first commit of a repository, pushed by real git.
+pub fn push_first(bare: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
+    let work = tempfile::tempdir()?;
+    git(work.path(), &["init", "--quiet", "--initial-branch=main"])?;
+    for (path, content) in files {
+        let path = work.path().join(path);
+        std::fs::create_dir_all(path.parent().context("a file has a folder")?)?;
+        std::fs::write(path, content)?;
+    }
+    git(work.path(), &["add", "."])?;
+    git(work.path(), &["commit", "--quiet", "-m", "the beginning"])?;
+    let target = bare.display().to_string();
+    git(work.path(), &["push", "--quiet", &target, "main"])?;
+    Ok(())
+}
+
