@@ -1,17 +1,271 @@
-//! stub
+//! The local forge's controller. It works repository by repository: the pull requests of one repository are looked at
+//! one after the other, so that two of them never get the same number.
+
 use std::sync::Arc;
-use kardinal_cluster::Change;
+
+use jiff::Timestamp;
+use kardinal_api::forge::{FileStatus, PullRequest, PullRequestFile, Repository};
+use kardinal_api::kardinal::PromotionStep;
+use kardinal_cluster::{Answer, Change, View};
+use kardinal_forge::{Author, Comparison, Error, FileChange, MergeOrder, Store};
+use kardinal_graph::Gvk;
+use kardinal_planner::forge::{
+    self as planner, MANAGER, Merge, PullRequestEffect, PullRequestSnapshot, RepoFacts, RepositoryEffect,
+    RepositoryFacts, RepositorySnapshot,
+};
+use serde_json::Value;
+
 use crate::driver::{self, Key, Next};
+use crate::objects::{self, about, get, gvk, key_of, keys, list, text};
 use crate::{Context, LocalForge};
-pub(crate) struct Controller { context: Arc<Context>, local: LocalForge }
-impl Controller {
-    pub(crate) fn new(context: Arc<Context>, local: LocalForge) -> Controller { Controller { context, local } }
-    pub(crate) fn concerned(&self, _: &str, _: &str) -> Vec<Key> { let _ = &self.local; Vec::new() }
+
+/// Keeps repositories, and merges or closes pull requests when somebody says so.
+pub(crate) struct Controller {
+    context: Arc<Context>,
+    local: LocalForge,
 }
+
+impl Controller {
+    /// Watches what every repository needs.
+    pub(crate) fn new(context: Arc<Context>, local: LocalForge) -> Controller {
+        for kind in kinds() {
+            context.watches.ensure(&kind);
+        }
+        Controller { context, local }
+    }
+
+    /// Whether only pull requests and kardinal may change a branch.
+    pub(crate) fn protects(&self, namespace: &str, repository: &str, branch: &str) -> bool {
+        let found = get::<Repository>(&self.view(), namespace, repository);
+        found.is_none_or(|repository| planner::protects(&repository.spec, branch))
+    }
+
+    /// The repository of ours that a step has just pushed to, without asking the forge.
+    fn pushed_by(&self, step: &Value, change: &Change) -> Option<Key> {
+        let Change::Object { old, .. } = change else { return None };
+        let commit = |step: &Value| text(step, "/status/outputs/commit").to_owned();
+        if old.as_deref().map(commit).unwrap_or_default() == commit(step) {
+            return None;
+        }
+        let place = text(step, "/spec/git/url").strip_prefix(&self.local.url)?;
+        let (namespace, name) = place.trim_end_matches(".git").split_once('/')?;
+        Some((namespace.to_owned(), name.to_owned()))
+    }
+
+    fn view(&self) -> View {
+        self.context.watches.view(&kinds())
+    }
+
+    /// Does something with the repositories, where blocking is allowed.
+    async fn on_disk<T: Send + 'static>(
+        &self,
+        deed: impl FnOnce(&Store) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let store = self.local.store.clone();
+        let done = tokio::task::spawn_blocking(move || deed(&store)).await;
+        done.unwrap_or_else(|error| Err(Error::Fault(format!("work on a repository was cut short: {error}"))))
+    }
+
+    async fn keep_repository(&self, key: &Key, repository: &Repository, now: Timestamp) -> Result<(), Error> {
+        let mut problem: Option<String> = None;
+        loop {
+            let (namespace, name) = key.clone();
+            let facts = self.on_disk(move |store| facts_of(store, &namespace, &name)).await?;
+            let plan = planner::plan_repository(&RepositorySnapshot {
+                repository,
+                facts,
+                problem: problem.as_deref(),
+                clone_prefix: &self.local.url,
+                now,
+            });
+            if let Some(RepositoryEffect::Create { default_branch }) = plan.effects.into_iter().next() {
+                let (namespace, name) = key.clone();
+                let made = self.on_disk(move |store| store.create(&namespace, &name, &default_branch)).await;
+                match made {
+                    Ok(_) => continue,
+                    Err(Error::Problem(message)) => {
+                        problem = Some(message);
+                        continue;
+                    }
+                    Err(fault) => return Err(fault),
+                }
+            }
+            let Some(status) = plan.status else { return Ok(()) };
+            let id = objects::id::<Repository>(key);
+            let answer = self.context.write_status(&id, &repository.metadata, &status, MANAGER).await;
+            let uid = repository.metadata.uid.as_deref().unwrap_or_default();
+            return settle(&self.context, answer, &id, uid, &plan.notes, now).await;
+        }
+    }
+
+    async fn keep_pull_request(
+        &self,
+        repository: Option<&Repository>,
+        request: &PullRequest,
+        taken: &[u64],
+        now: Timestamp,
+    ) -> Result<Option<u64>, Error> {
+        let namespace = request.metadata.namespace.clone().unwrap_or_default();
+        let mut attempts = 0;
+        loop {
+            let facts = self.compare(&namespace, request).await?;
+            let plan = planner::plan_pull_request(&PullRequestSnapshot {
+                pull_request: request,
+                repository,
+                facts: facts.as_ref(),
+                numbers_taken: taken,
+                url_prefix: &self.local.url.replace("/git/", "/forge"),
+                now,
+            });
+            attempts += 1;
+            // A branch that moves again and again is looked at in a later pass.
+            if let (Some(effect), true) = (plan.effects.into_iter().next(), attempts < 4) {
+                let (namespace, name) = (namespace.clone(), request.spec.repository.clone());
+                self.on_disk(move |store| store.merge(&namespace, &name, &merge_order(effect))).await?;
+                continue;
+            }
+            let Some(status) = plan.status else { return Ok(None) };
+            let key = (namespace.clone(), request.metadata.name.clone().unwrap_or_default());
+            let id = objects::id::<PullRequest>(&key);
+            let answer = self.context.write_status(&id, &request.metadata, &status, MANAGER).await;
+            let uid = request.metadata.uid.as_deref().unwrap_or_default();
+            settle(&self.context, answer, &id, uid, &plan.notes, now).await?;
+            return Ok(status.number);
+        }
+    }
+
+    async fn compare(&self, namespace: &str, request: &PullRequest) -> Result<Option<RepoFacts>, Error> {
+        let (namespace, spec) = (namespace.to_owned(), request.spec.clone());
+        let last_head = request.status.as_ref().and_then(|status| status.head_commit.clone());
+        self.on_disk(move |store| {
+            if !store.exists(&namespace, &spec.repository) {
+                return Ok(None);
+            }
+            let seen =
+                store.compare(&namespace, &spec.repository, &spec.base, &spec.head, last_head.as_deref())?;
+            Ok(Some(repo_facts(seen)))
+        })
+        .await
+    }
+}
+
+fn kinds() -> [Gvk; 2] {
+    [gvk::<Repository>(), gvk::<PullRequest>()]
+}
+
 impl driver::Controller for Controller {
     const KIND: &'static str = "Repository";
-    fn context(&self) -> &Context { &self.context }
-    fn route(&self, _: &Change) -> Vec<Key> { Vec::new() }
-    async fn pass(&self, _: &Key) -> Next { Next::Never }
+
+    fn context(&self) -> &Context {
+        &self.context
+    }
+
+    fn route(&self, change: &Change) -> Vec<Key> {
+        if let Change::Kind(_) = change {
+            return keys::<Repository>(&self.view(), None, |_| true);
+        }
+        if let Some(request) = about(change, &gvk::<PullRequest>()) {
+            return vec![(key_of(request).0, text(request, "/spec/repository").to_owned())];
+        }
+        if let Some(step) = about(change, &gvk::<PromotionStep>()) {
+            return self.pushed_by(step, change).into_iter().collect();
+        }
+        about(change, &gvk::<Repository>()).map(key_of).into_iter().collect()
+    }
+
+    async fn pass(&self, key: &Key) -> Next {
+        let view = self.view();
+        if !view.settled() {
+            return Next::At(None);
+        }
+        let now = self.context.clock.now();
+        let repository: Option<Repository> = get(&view, &key.0, &key.1);
+        let requests: Vec<PullRequest> =
+            list(&view, Some(&key.0), |request| text(request, "/spec/repository") == key.1);
+        let mut failed = None;
+        if let Some(repository) = &repository {
+            failed = self.keep_repository(key, repository, now).await.err();
+        }
+        let number = |request: &PullRequest| request.status.as_ref().and_then(|status| status.number);
+        let mut taken: Vec<u64> = requests.iter().filter_map(number).collect();
+        for request in &requests {
+            match self.keep_pull_request(repository.as_ref(), request, &taken, now).await {
+                Ok(given) => taken.extend(given),
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed {
+            None if repository.is_none() && requests.is_empty() => Next::Never,
+            None => Next::At(None),
+            Some(error) => {
+                tracing::warn!(repository = %key.1, error = %error, "the forge tries again");
+                Next::At(Some(now + crate::RETRY))
+            }
+        }
+    }
+
     fn forget(&self, _: &Key) {}
+}
+
+async fn settle(
+    context: &Context,
+    answer: Answer,
+    id: &kardinal_graph::ObjectId,
+    uid: &str,
+    notes: &[kardinal_planner::graph::Note],
+    now: Timestamp,
+) -> Result<(), Error> {
+    match answer {
+        Answer::Done(_) => {
+            context.tell(MANAGER, id, uid, notes, now).await;
+            Ok(())
+        }
+        Answer::Gone(_) => Ok(()),
+        Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
+            Err(Error::Fault(format!("status not written: {message}")))
+        }
+    }
+}
+
+fn facts_of(store: &Store, namespace: &str, name: &str) -> Result<Option<RepositoryFacts>, Error> {
+    if !store.exists(namespace, name) {
+        return Ok(None);
+    }
+    let default_branch = store.default_branch(namespace, name)?.unwrap_or_default();
+    let head = store.tip(namespace, name, &default_branch)?;
+    Ok(Some(RepositoryFacts { default_branch, head }))
+}
+
+fn repo_facts(seen: Comparison) -> RepoFacts {
+    let file = |file: &kardinal_forge::FileDiff| PullRequestFile {
+        path: file.path.clone(),
+        status: match file.change {
+            FileChange::Added => FileStatus::Added,
+            FileChange::Modified => FileStatus::Modified,
+            FileChange::Removed => FileStatus::Removed,
+        },
+    };
+    RepoFacts {
+        head_tip: seen.head,
+        base_tip: seen.base,
+        contained: seen.contained,
+        merged: seen.merge_commit.map(|commit| Merge { commit, at: seen.merged_at }),
+        conflicts: seen.conflicts,
+        additions: seen.files.iter().map(|file| file.additions).sum(),
+        deletions: seen.files.iter().map(|file| file.deletions).sum(),
+        files: seen.files.iter().map(file).collect(),
+    }
+}
+
+fn merge_order(effect: PullRequestEffect) -> MergeOrder {
+    let PullRequestEffect::Merge { base, head, expected_base, expected_head, message, author, email, time } = effect;
+    MergeOrder {
+        base,
+        head,
+        expected_base: Some(expected_base),
+        expected_head: Some(expected_head),
+        message,
+        author: Author { name: author, email },
+        time,
+    }
 }

@@ -52,7 +52,10 @@ impl Forges for RealForges {
         credentials: &scm::Credentials,
         ca: Option<&[u8]>,
     ) -> Result<Arc<dyn Forge>, scm::Error> {
-        scm::open(provider, url, credentials, ca, &self.http)
+        match provider {
+            GitProvider::Local => Ok(Arc::new(scm::local::Local::new(self.client.clone(), url)?)),
+            provider => scm::open(provider, url, credentials, ca, &self.http),
+        }
     }
 }
 

@@ -217,10 +217,13 @@ impl Controllers {
     /// Somebody has pushed to a repository of the local forge.
     pub fn pushed(&self, namespace: &str, repository: &str) {
         if let Some(forge) = &self.forge {
-            for key in forge.controller().concerned(namespace, repository) {
-                forge.look_at(key);
-            }
+            forge.look_at((namespace.to_owned(), repository.to_owned()));
         }
+    }
+
+    /// Whether only pull requests and kardinal may change a branch of the local forge.
+    pub fn protects(&self, namespace: &str, repository: &str, branch: &str) -> bool {
+        self.forge.as_ref().is_none_or(|forge| forge.controller().protects(namespace, repository, branch))
     }
 
     /// Ends all work and waits for it. A pass that has begun is completed: no write is cut in half.

@@ -92,8 +92,7 @@ impl Forge {
         let path = self.store.path(namespace, name);
         let credentials = access::credentials(headers).ok_or(Refusal::Unauthorized)?;
         let folder = path.map_err(|_| Refusal::NotFound)?;
-        let identity =
-            self.guard.authenticate(namespace, name, &credentials).ok_or(Refusal::Unauthorized)?;
+        let identity = self.guard.authenticate(namespace, name, &credentials).ok_or(Refusal::Unauthorized)?;
         if !self.store.exists(namespace, name) {
             return Err(Refusal::NotFound);
         }

@@ -61,10 +61,21 @@ impl Store {
         let current = repository.head_name().map_err(|error| Error::fault("read HEAD", error))?;
         if current.as_ref() != Some(&head) {
             let head_name = full_name("HEAD")?;
-            let edit = RefEdit::update(head_name, Target::Symbolic(head), PreviousValue::Any, "default branch");
+            let edit =
+                RefEdit::update(head_name, Target::Symbolic(head), PreviousValue::Any, "default branch");
             repository.edit_reference(edit).map_err(|error| Error::fault("set the default branch", error))?;
         }
         Ok(path)
+    }
+
+    /// The branch that a clone checks out, or nothing when there is no such repository.
+    pub fn default_branch(&self, namespace: &str, name: &str) -> Result<Option<String>, Error> {
+        if !self.exists(namespace, name) {
+            return Ok(None);
+        }
+        let head = self.open(namespace, name)?.head_name();
+        let head = head.map_err(|error| Error::fault("read HEAD", error))?;
+        Ok(head.map(|head| head.shorten().to_string()))
     }
 
     /// A repository is made aside and renamed into place.
@@ -126,7 +137,9 @@ impl Store {
         let repository = self.open(namespace, name)?;
         let Some(current) = tip(&repository, branch)? else { return Ok(()) };
         if current.to_string() != expected {
-            let message = format!("branch `{branch}` is at `{current}` and not at `{expected}`; look again before deleting it");
+            let message = format!(
+                "branch `{branch}` is at `{current}` and not at `{expected}`; look again before deleting it"
+            );
             return Err(Error::Problem(message));
         }
         let expected = PreviousValue::MustExistAndMatch(Target::Object(current));
@@ -171,14 +184,12 @@ fn branch_name(branch: &str) -> Result<FullName, Error> {
 
 fn tip(repository: &gix::Repository, branch: &str) -> Result<Option<gix::ObjectId>, Error> {
     let name = branch_name(branch)?;
-    let found = repository
-        .try_find_reference(name.as_ref())
-        .map_err(|error| Error::fault("read a branch", error))?;
+    let found =
+        repository.try_find_reference(name.as_ref()).map_err(|error| Error::fault("read a branch", error))?;
     match found {
         None => Ok(None),
         Some(mut reference) => {
-            let commit =
-                reference.peel_to_commit().map_err(|error| Error::fault("read a branch", error))?;
+            let commit = reference.peel_to_commit().map_err(|error| Error::fault("read a branch", error))?;
             Ok(Some(commit.id))
         }
     }

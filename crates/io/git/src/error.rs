@@ -52,6 +52,9 @@ pub(crate) enum Failure {
     /// The branch is not where we thought it was; look again and redo the work.
     #[error("{0}")]
     Moved(String),
+    /// The remote understood the push and does not want it: a hook, a protected branch.
+    #[error("{0}")]
+    Refused(String),
     /// The object database cannot be read; a cache is thrown away for it.
     #[error("{0}")]
     Corrupt(String),
@@ -83,6 +86,7 @@ impl Failure {
     pub(crate) fn settle(self) -> Error {
         match self {
             Failure::Plain(error) => error,
+            Failure::Refused(message) => Error::Problem(message),
             Failure::Moved(message) | Failure::Corrupt(message) => Error::fault(message),
         }
     }

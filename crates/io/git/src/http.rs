@@ -102,6 +102,12 @@ impl Line<'_> {
             let line = String::from_utf8_lossy(&line).trim_end().to_owned();
             match line.as_str() {
                 "version 2" => found.modern = true,
+                "object-format=sha256" => {
+                    return Err(Failure::problem(format!(
+                        "`{}` names its objects by SHA-256, which is not supported: use a repository with SHA-1",
+                        self.target.url
+                    )));
+                }
                 line => {
                     found.names.insert(line.split('=').next().unwrap_or_default().to_owned());
                 }

@@ -55,8 +55,8 @@ impl Session {
             };
             let stack = self.stack(branch, tip, orders).await?;
             if stack.objects.is_empty() {
-                let stale = !fresh && stack.results.iter().any(is_idle);
-                if stale {
+                // Without a push nobody has told us yet that the tip we know is still the tip.
+                if !fresh && stack.results.iter().any(is_doubtful) {
                     continue;
                 }
                 return Ok(stack.results);
@@ -64,7 +64,7 @@ impl Session {
             match self.push(branch, Some(tip), Some(stack.head), stack.objects).await {
                 Ok(()) => return Ok(stack.results),
                 Err(Failure::Moved(message)) => last = message,
-                Err(Failure::Plain(Error::Problem(_))) if orders.len() > 1 => {
+                Err(Failure::Refused(_)) if orders.len() > 1 => {
                     return self.push_one_by_one(branch, orders).await;
                 }
                 Err(failure) => return Err(failure),
@@ -242,11 +242,12 @@ fn describe(store: &Store, commit: ObjectId) -> Result<Committed, Failure> {
 fn own(result: Result<Committed, Failure>) -> Result<Result<Committed, Error>, Failure> {
     match result {
         Ok(done) => Ok(Ok(done)),
-        Err(Failure::Plain(error)) => Ok(Err(error)),
+        Err(failure @ (Failure::Plain(_) | Failure::Refused(_))) => Ok(Err(failure.settle())),
         Err(failure) => Err(failure),
     }
 }
 
-fn is_idle(result: &Result<Committed, Error>) -> bool {
-    result.as_ref().is_ok_and(|done| done.kind == Outcome::NothingToDo)
+/// Whether a newer tip might give another result.
+fn is_doubtful(result: &Result<Committed, Error>) -> bool {
+    result.as_ref().map_or(true, |done| done.kind == Outcome::NothingToDo)
 }

@@ -208,7 +208,10 @@ fn read_haves(path: &Path) -> VecDeque<ObjectId> {
 
 /// Nothing of the surrounding system is taken into account, least of all programs to run.
 pub(crate) fn options() -> gix::open::Options {
-    gix::open::Options::isolated().object_store_slots(Slots::Given(SLOTS)).with(gix::sec::Trust::Full)
+    gix::open::Options::isolated()
+        .config_overrides(["core.useReplaceRefs=false"])
+        .object_store_slots(Slots::Given(SLOTS))
+        .with(gix::sec::Trust::Full)
 }
 
 /// A panic elsewhere leaves these maps usable: every entry stands for itself.

@@ -11,6 +11,7 @@ mod forge;
 mod gitea;
 mod github;
 mod http;
+pub mod local;
 mod open;
 pub mod webhook;
 

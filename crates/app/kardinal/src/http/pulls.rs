@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use http::{HeaderMap, StatusCode};
-use kardinal_api::forge::{PullRequest, Repository};
+use kardinal_api::forge::PullRequest;
 use kardinal_forge::{Credentials, Identity, RefChange, same_secret};
 use kube::Api;
 use kube::api::ListParams;
@@ -66,19 +66,4 @@ pub(super) async fn diff(
     let read = tokio::task::spawn_blocking(move || forge.store.diff(&namespace, &repository, &base, &head));
     let files = read.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
     Ok(files.into_iter().map(|file| file.unified).collect())
-}
-
-/// Whether one of the patterns of a Repository means a branch; `*` stands for any characters.
-pub(crate) fn is_protected(repository: &Repository, branch: &str) -> bool {
-    repository.spec.protected_branches.iter().any(|pattern| matches(pattern, branch))
-}
-
-fn matches(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((head, rest)) => {
-            let Some(text) = text.strip_prefix(head) else { return false };
-            (0..=text.len()).filter_map(|at| text.get(at..)).any(|tail| matches(rest, tail))
-        }
-    }
 }

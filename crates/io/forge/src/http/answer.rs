@@ -43,9 +43,13 @@ impl Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let (status, text) = match self {
-            Refusal::Unauthorized => (StatusCode::UNAUTHORIZED, "give the token of the forge as password".to_owned()),
+            Refusal::Unauthorized => {
+                (StatusCode::UNAUTHORIZED, "give the token of the forge as password".to_owned())
+            }
             Refusal::NotFound => (StatusCode::NOT_FOUND, "there is no such repository".to_owned()),
-            Refusal::Dumb => (StatusCode::FORBIDDEN, "only smart HTTP is served: use git 1.6.6 or later".to_owned()),
+            Refusal::Dumb => {
+                (StatusCode::FORBIDDEN, "only smart HTTP is served: use git 1.6.6 or later".to_owned())
+            }
             Refusal::Busy => (StatusCode::SERVICE_UNAVAILABLE, "too many requests: try again".to_owned()),
             Refusal::Bad(status, text) => (status, text),
             Refusal::Failed => (StatusCode::INTERNAL_SERVER_ERROR, "git could not be run".to_owned()),

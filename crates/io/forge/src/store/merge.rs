@@ -80,8 +80,14 @@ pub struct Comparison {
     pub base: Option<String>,
     /// The newest commit of the head branch, unless there is no such branch.
     pub head: Option<String>,
-    /// The commit that brought the head (or, if the branch is gone, its last known commit) into the base branch.
+    /// Whether the base branch has everything that the head branch has. For a head branch that is gone this speaks of
+    /// its last known commit.
+    pub contained: bool,
+    /// The commit that brought the head into the base branch. There is none for a head branch that was set back to a
+    /// commit of the base branch: its change was dropped, not merged.
     pub merge_commit: Option<String>,
+    /// When that commit was made, if it is a merge.
+    pub merged_at: Option<Timestamp>,
     /// The files that both sides changed in ways that do not fit together.
     pub conflicts: Vec<String>,
     /// What the head branch changes since it left the base branch.
@@ -89,15 +95,21 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether the head can be merged into the base as it is.
+    /// Whether there is something to merge, and it fits.
     pub fn mergeable(&self) -> bool {
-        self.base.is_some() && self.head.is_some() && self.conflicts.is_empty()
+        self.base.is_some() && self.head.is_some() && !self.contained && self.conflicts.is_empty()
     }
 }
 
 impl Store {
     /// Whether a merge would work: the files that are in conflict, none when it would. Writes nothing.
-    pub fn conflicts(&self, namespace: &str, name: &str, base: &str, head: &str) -> Result<Vec<String>, Error> {
+    pub fn conflicts(
+        &self,
+        namespace: &str,
+        name: &str,
+        base: &str,
+        head: &str,
+    ) -> Result<Vec<String>, Error> {
         let repository = self.open(namespace, name)?;
         let base = existing(&repository, base)?;
         let head = existing(&repository, head)?;
@@ -125,8 +137,13 @@ impl Store {
             ..Comparison::default()
         };
         let (Some(base_tip), Some(change)) = (base_tip, head_tip.or(known)) else { return Ok(comparison) };
-        if contains(&repository, base_tip, change)? {
-            comparison.merge_commit = Some(merge_of(&repository, base_tip, change)?.to_string());
+        comparison.contained = contains(&repository, base_tip, change)?;
+        if comparison.contained {
+            if known.map_or(Ok(true), |known| contains(&repository, base_tip, known))? {
+                let merge = merge_of(&repository, base_tip, change)?;
+                comparison.merge_commit = Some(merge.to_string());
+                comparison.merged_at = merge_time(&repository, merge);
+            }
         } else if head_tip.is_some() {
             comparison.conflicts = conflicts(&repository, base_tip, change)?;
             comparison.files = diff(&repository, base_tip, change)?;
@@ -189,11 +206,7 @@ fn existing(repository: &gix::Repository, branch: &str) -> Result<gix::ObjectId,
 }
 
 /// Whether `change` is in the history of `base`.
-fn contains(
-    repository: &gix::Repository,
-    base: gix::ObjectId,
-    change: gix::ObjectId,
-) -> Result<bool, Error> {
+fn contains(repository: &gix::Repository, base: gix::ObjectId, change: gix::ObjectId) -> Result<bool, Error> {
     let common =
         repository.merge_base(base, change).map_err(|error| Error::fault("read the history", error))?;
     Ok(common.is_some_and(|common| common.detach() == change))
@@ -224,6 +237,13 @@ fn merge_of(
         }
     }
     Ok(base)
+}
+
+/// When a merge was made. Any other commit was made before it came into the branch.
+fn merge_time(repository: &gix::Repository, commit: gix::ObjectId) -> Option<Timestamp> {
+    let commit = repository.find_commit(commit).ok()?;
+    let time = commit.time().ok()?;
+    Timestamp::from_second(time.seconds).ok().filter(|_| commit.parent_ids().count() > 1)
 }
 
 fn conflicts(
@@ -276,9 +296,8 @@ fn write_merge(
     };
     let mut buffer = gix::date::parse::TimeBuf::default();
     let signature = signature.to_ref(&mut buffer);
-    let commit = repository
-        .new_commit_as(signature, signature, &order.message, tree, [base, head])
-        .map_err(write)?;
+    let commit =
+        repository.new_commit_as(signature, signature, &order.message, tree, [base, head]).map_err(write)?;
     Ok(commit.id)
 }
 

@@ -118,7 +118,9 @@ async fn nonsense_instead_of_a_push() {
     assert_eq!(world.store.tip("default", "app", "evil").unwrap(), None);
     let wrong = post(path, "git-upload-pack", "", b"0000");
     assert_eq!(status(&world.raw(&wrong).await), "415");
-    for (encoding, body, expected) in [("br", b"0000".as_slice(), "415"), ("gzip", b"0000", "400"), ("gzip", b"", "400")] {
+    for (encoding, body, expected) in
+        [("br", b"0000".as_slice(), "415"), ("gzip", b"0000", "400"), ("gzip", b"", "400")]
+    {
         let extra = format!("Content-Encoding: {encoding}\r\n");
         let answer = world.raw(&post(path, "git-receive-pack", &extra, body)).await;
         assert_eq!(status(&answer), expected, "{encoding}: {answer}");
@@ -165,7 +167,8 @@ async fn a_bomb_does_not_go_off() {
     let world = World::with(settings).await;
     let folder = world.folder.path();
     std::fs::write(folder.join("zeroes"), vec![b'0'; 64 << 20]).unwrap();
-    let packed = tokio::process::Command::new("gzip").arg("-c").arg(folder.join("zeroes")).output().await.unwrap();
+    let packed =
+        tokio::process::Command::new("gzip").arg("-c").arg(folder.join("zeroes")).output().await.unwrap();
     assert!(packed.stdout.len() < 1024 * 1024);
     let path = "/git/default/app.git/git-receive-pack";
     let command = post(path, "git-receive-pack", "Content-Encoding: gzip\r\n", &packed.stdout);
@@ -173,7 +176,8 @@ async fn a_bomb_does_not_go_off() {
     let answer = world.raw(&command).await;
     assert!(!answer.is_empty());
     let path = "/git/default/app.git/git-upload-pack";
-    let answer = world.raw(&post(path, "git-upload-pack", "Content-Encoding: gzip\r\n", &packed.stdout)).await;
+    let answer =
+        world.raw(&post(path, "git-upload-pack", "Content-Encoding: gzip\r\n", &packed.stdout)).await;
     assert!(!answer.is_empty());
 }
 
@@ -186,13 +190,15 @@ async fn very_many_refs_in_one_push() {
     let file = world.dir("refs");
     std::fs::write(&file, list).unwrap();
     let script = format!("git -c core.fsync=none update-ref --stdin < '{}'", file.display());
-    let done = tokio::process::Command::new("sh").current_dir(&seed).arg("-c").arg(script).status().await.unwrap();
+    let done =
+        tokio::process::Command::new("sh").current_dir(&seed).arg("-c").arg(script).status().await.unwrap();
     assert!(done.success());
     good(&seed, &["push", "-q", &world.url(PERSON), "refs/heads/many/*:refs/heads/many/*"]).await;
     assert_eq!(world.store.branches("default", "app").unwrap().len(), 401);
     // With one protected branch among them nothing moves.
     commit(&seed, &[("x", "y")], "more").await;
-    let output = git(&seed, &["push", "-q", &world.url(PERSON), "main", "refs/heads/many/*:refs/heads/again/*"]).await;
+    let output =
+        git(&seed, &["push", "-q", &world.url(PERSON), "main", "refs/heads/many/*:refs/heads/again/*"]).await;
     assert!(said(&output).contains("protected branch: open a pull request"));
     assert_eq!(world.store.branches("default", "app").unwrap().len(), 401);
 }

@@ -35,9 +35,11 @@ fn tip(world: &World, branch: &str) -> String {
 
 #[tokio::test]
 async fn both_sides_are_in_the_merge() {
-    let world =
-        forked(&[("README.md", "zero\none\ntwo\nthree\n")], &[("README.md", "one\ntwo\nthree\nfour\n"), ("a/b", "c")])
-            .await;
+    let world = forked(
+        &[("README.md", "zero\none\ntwo\nthree\n")],
+        &[("README.md", "one\ntwo\nthree\nfour\n"), ("a/b", "c")],
+    )
+    .await;
     let (base, head) = (tip(&world, "main"), tip(&world, "feature"));
     assert!(world.store.conflicts("default", "app", "main", "feature").unwrap().is_empty());
     let merged = world.store.merge("default", "app", &order("feature")).unwrap();
@@ -47,7 +49,10 @@ async fn both_sides_are_in_the_merge() {
     good(&bare, &["fsck", "--strict"]).await;
     assert_eq!(good(&bare, &["show", "main:README.md"]).await, "zero\none\ntwo\nthree\nfour");
     assert_eq!(good(&bare, &["show", "main:a/b"]).await, "c");
-    assert_eq!(good(&bare, &["log", "-1", "--format=%P|%an|%ae|%cI|%s", "main"]).await, format!("{base} {head}|alice|alice@localhost|2026-04-09T10:00:00+00:00|Merge feature"));
+    assert_eq!(
+        good(&bare, &["log", "-1", "--format=%P|%an|%ae|%cI|%s", "main"]).await,
+        format!("{base} {head}|alice|alice@localhost|2026-04-09T10:00:00+00:00|Merge feature")
+    );
     good(&world.dir("seed"), &["pull", "-q", &world.url(KARDINAL), "main"]).await;
 }
 
@@ -70,7 +75,26 @@ async fn the_second_merge_finds_the_first() {
     assert_eq!(world.store.merge("default", "app", &known).unwrap(), already);
     let comparison = world.store.compare("default", "app", "main", "feature", Some(&head)).unwrap();
     assert_eq!((comparison.head, comparison.merge_commit), (None, Some(merge)));
+    assert_eq!(comparison.merged_at, Some(order("feature").time));
     assert_eq!(good(&world.bare(), &["rev-list", "--merges", "--count", "main"]).await, "1");
+}
+
+/// A head that was set back has lost its change; nobody merged it.
+#[tokio::test]
+async fn a_head_that_was_set_back_is_not_merged() {
+    let world = forked(&[("m", "1")], &[("f", "1")]).await;
+    let head = tip(&world, "feature");
+    let compare = || world.store.compare("default", "app", "main", "feature", Some(&head)).unwrap();
+    let apart = compare();
+    assert!(apart.mergeable() && !apart.contained && apart.merge_commit.is_none());
+    let paths: Vec<&str> = apart.files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(paths, ["f"]);
+    good(&world.dir("seed"), &["push", "-q", "-f", &world.url(KARDINAL), "main:feature"]).await;
+    let back = compare();
+    assert!(!back.mergeable() && back.contained && back.merge_commit.is_none());
+    let fresh = world.store.compare("default", "app", "main", "feature", None).unwrap();
+    assert_eq!(fresh.merge_commit, Some(tip(&world, "main")));
+    assert_eq!(fresh.merged_at, None);
 }
 
 #[tokio::test]
@@ -79,7 +103,8 @@ async fn the_same_order_gives_the_same_commit() {
     for _ in 0..2 {
         let world = forked(&[("m", "1")], &[("f", "1")]).await;
         let (base, head) = (tip(&world, "main"), tip(&world, "feature"));
-        let Merged::Done { commit, .. } = world.store.merge("default", "app", &order("feature")).unwrap() else {
+        let Merged::Done { commit, .. } = world.store.merge("default", "app", &order("feature")).unwrap()
+        else {
             panic!("not merged")
         };
         // The commits of the two worlds differ by their times; the text of the merge must not.
@@ -213,6 +238,8 @@ fn creating_twice_is_creating_once() {
     assert!(!store.exists("default", "app"));
     let path = store.create("default", "app", "trunk").unwrap();
     assert_eq!(store.create("default", "app", "trunk").unwrap(), path);
+    assert_eq!(store.default_branch("default", "app").unwrap().as_deref(), Some("trunk"));
+    assert_eq!(store.default_branch("default", "none").unwrap(), None);
     assert_eq!(std::fs::read_to_string(path.join("HEAD")).unwrap().trim(), "ref: refs/heads/trunk");
     store.create("default", "app", "main").unwrap();
     assert_eq!(std::fs::read_to_string(path.join("HEAD")).unwrap().trim(), "ref: refs/heads/main");

@@ -152,7 +152,12 @@ async fn a_large_push_is_streamed() {
         .collect();
     std::fs::write(seed.join("noise.bin"), &noise).unwrap();
     let pushed = commit(&seed, &[], "large").await;
-    let output = git_with(&seed, &["push", &world.url(PERSON), "main:large"], &[("GIT_TRACE_CURL", "1"), ("GIT_TRACE_CURL_NO_DATA", "1")]).await;
+    let output = git_with(
+        &seed,
+        &["push", &world.url(PERSON), "main:large"],
+        &[("GIT_TRACE_CURL", "1"), ("GIT_TRACE_CURL_NO_DATA", "1")],
+    )
+    .await;
     let said = said(&output);
     assert!(output.status.success(), "{said}");
     assert!(said.to_lowercase().contains("transfer-encoding: chunked"), "the client did not stream");

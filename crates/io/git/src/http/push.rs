@@ -96,7 +96,7 @@ pub(crate) fn refusal(why: &str, messages: &str, url: &str) -> Failure {
         return Failure::fault(format!("`{url}` could not take the push: {why}"));
     }
     let said = said(messages);
-    Failure::problem(format!(
+    Failure::Refused(format!(
         "`{url}` refused the push: {why}{said}. Allow this user to push to the branch, or let the environment open pull requests"
     ))
 }
@@ -126,7 +126,7 @@ mod tests {
             assert!(matches!(refusal(why, "", "u"), Failure::Moved(_)), "{why}");
         }
         for why in ["pre-receive hook declined", "protected branch hook declined", "deletion prohibited"] {
-            let Failure::Plain(Error::Problem(text)) = refusal(why, "remote: ask\n the owner\n", "u") else {
+            let Failure::Refused(text) = refusal(why, "remote: ask\n the owner\n", "u") else {
                 panic!("{why}")
             };
             assert!(text.contains(why) && text.contains("ask; the owner"), "{text}");

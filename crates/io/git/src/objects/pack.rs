@@ -83,3 +83,44 @@ fn forget(keep: &Path) {
         tracing::debug!(%error, "a .keep file stays behind");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_can_be_received() {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = gix::init_bare(dir.path()).unwrap();
+        // Sizes around the places where the length takes another byte, and one object twice.
+        let sizes = [0, 1, 15, 16, 2047, 2048, 300_000];
+        let mut objects: Vec<NewObject> = sizes
+            .iter()
+            .map(|&size| {
+                NewObject::new(objs::Kind::Blob, (0..size).map(|n| (n % 251) as u8).collect()).unwrap()
+            })
+            .collect();
+        objects.push(objects[3].clone());
+        index(&repo, &mut encode(&objects).unwrap().as_slice()).unwrap();
+        for object in &objects {
+            assert_eq!(repo.find_blob(object.id).unwrap().data, object.data);
+        }
+    }
+
+    #[test]
+    fn an_empty_pack_is_fine_and_a_broken_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = gix::init_bare(dir.path()).unwrap();
+        for _ in 0..2 {
+            index(&repo, &mut encode(&[]).unwrap().as_slice()).unwrap();
+        }
+        let good = encode(&[NewObject::new(objs::Kind::Blob, b"x".to_vec()).unwrap()]).unwrap();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x55;
+            assert!(index(&repo, &mut bad.as_slice()).is_err(), "byte {at}");
+            assert!(index(&repo, &mut &good[..at]).is_err(), "cut at {at}");
+        }
+        assert_eq!(repo.objects.iter().unwrap().count(), 0);
+    }
+}

@@ -93,7 +93,10 @@ async fn serve(
     switches.requests.lock().unwrap().push(format!("{method} {}", uri.path()));
     let status = switches.status.load(Ordering::SeqCst);
     if status != 0 {
-        return Response::builder().status(status).header("Retry-After", "7").body(Body::empty()).unwrap();
+        let answer = Response::builder().status(status);
+        // A 403 with a waiting time would be a rate limit.
+        let answer = if status == 403 { answer } else { answer.header("Retry-After", "7") };
+        return answer.body(Body::empty()).unwrap();
     }
     let given = headers.get("authorization").map_or("", |value| value.to_str().unwrap());
     if !switches.password.is_empty() && given != switches.password {
