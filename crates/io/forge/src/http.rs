@@ -142,7 +142,10 @@ async fn upload_pack(
     let slot = forge.slot().await?;
     let running = process::start(&forge.settings, forge.store.root(), &admitted.folder, service, protocol)
         .map_err(Refusal::failed)?;
-    Ok(answer::streamed(service, stream::converse(running, Vec::new(), body, slot, &forge.settings, || ())))
+    Ok(answer::streamed(
+        service,
+        stream::converse(service, running, Vec::new(), body, slot, &forge.settings, || ()),
+    ))
 }
 
 async fn receive_pack(
@@ -173,7 +176,7 @@ async fn receive_pack(
     };
     Ok(answer::streamed(
         service,
-        stream::converse(running, push.raw.clone(), body, slot, &forge.settings, finished),
+        stream::converse(service, running, push.raw.clone(), body, slot, &forge.settings, finished),
     ))
 }
 

@@ -136,7 +136,7 @@ impl Store {
     ) -> Result<(), Error> {
         let repository = self.open(namespace, name)?;
         let Some(current) = tip(&repository, branch)? else { return Ok(()) };
-        if current.to_string() != expected {
+        if !names(expected, current) {
             let message = format!(
                 "branch `{branch}` is at `{current}` and not at `{expected}`; look again before deleting it"
             );
@@ -180,6 +180,11 @@ fn full_name(name: &str) -> Result<FullName, Error> {
 fn branch_name(branch: &str) -> Result<FullName, Error> {
     full_name(&format!("refs/heads/{branch}"))
         .map_err(|_| Error::Problem(format!("`{branch}` is not a name that Git allows for a branch")))
+}
+
+/// Whether a text is the full id of this object.
+fn names(text: &str, id: gix::ObjectId) -> bool {
+    gix::ObjectId::from_hex(text.as_bytes()).is_ok_and(|named| named == id)
 }
 
 fn tip(repository: &gix::Repository, branch: &str) -> Result<Option<gix::ObjectId>, Error> {

@@ -85,6 +85,24 @@ impl Api {
         if answer.status.is_success() { Ok(answer) } else { Err(self.refused(doing, &answer)) }
     }
 
+    /// The same about one thing in the repository, which may not be there yet: `what` names it.
+    pub(crate) async fn must_on(
+        &self,
+        endpoint: &'static str,
+        doing: &str,
+        what: &str,
+        method: Method,
+        url: Url,
+        body: Option<Value>,
+    ) -> Result<Answer, Error> {
+        let answer = self.ask(endpoint, method, url, body).await?;
+        match answer.status {
+            status if status.is_success() => Ok(answer),
+            StatusCode::NOT_FOUND => Err(self.missing(doing, what).await),
+            _ => Err(self.refused(doing, &answer)),
+        }
+    }
+
     /// Goes through all pages until `visit` has found what it wants.
     pub(crate) async fn search<T: DeserializeOwned, R>(
         &self,
@@ -158,7 +176,7 @@ impl Api {
                 self.needs
             ),
             StatusCode::NOT_FOUND => format!(
-                "cannot {doing}: {repository} does not exist on `{host}`, or the token may not see it ({said}); \
+                "cannot {doing}: {repository} does not exist on `{host}`, or the token may not see it or its pull requests ({said}); \
                  check `spec.git.url`, and that the token in {secret} has {}",
                 self.needs
             ),
@@ -183,4 +201,9 @@ impl Api {
     pub(crate) fn repository(&self) -> String {
         format!("`{}`", self.address.full_name())
     }
+}
+
+/// A pull request in messages.
+pub(crate) fn named(number: u64) -> String {
+    format!("pull request #{number}")
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use self::wire::{PullRequestWire, ReviewWire};
 use crate::address::Address;
-use crate::api::{Api, Paging};
+use crate::api::{Api, Paging, named};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::forge::{
@@ -101,7 +101,7 @@ impl Gitea {
                     self.api.session.said(&answer)
                 ))),
             },
-            StatusCode::NOT_FOUND => Err(self.branch_missing(doing, new).await),
+            StatusCode::NOT_FOUND => Err(self.not_found(doing, new, &answer).await?),
             _ => Err(self.api.refused(doing, &answer)),
         }
     }
@@ -116,31 +116,34 @@ impl Gitea {
         Ok(known.into_pull_request())
     }
 
-    async fn branch_missing(&self, doing: &str, new: &NewPullRequest) -> Error {
-        let mut below = vec!["branches"];
-        below.extend(new.base.split('/'));
-        let url = self.api.in_repository(&below);
-        match self.api.ask("get_branch", Method::GET, url, None).await {
-            Err(error) => error,
-            Ok(answer) if answer.status.is_success() => {
-                self.api.missing(doing, &format!("the branch `{}`", new.head)).await
-            }
-            Ok(_) => match self.api.missing(doing, "").await {
-                Error::Fault { .. } => Error::Problem(format!(
-                    "cannot {doing}: {} has no branch `{}`; create it, or set `spec.git.branch` to one that exists",
-                    self.api.repository(),
-                    new.base
-                )),
-                problem @ Error::Problem(_) => problem,
-            },
+    /// Gitea says 404 about either branch, the repository, and pull requests that are switched off.
+    async fn not_found(&self, doing: &str, new: &NewPullRequest, answer: &Answer) -> Result<Error, Error> {
+        self.api.must("get_repository", doing, Method::GET, self.api.in_repository(&[]), None).await?;
+        let repository = self.api.repository();
+        if !self.has_branch(&new.base).await? {
+            return Ok(Error::Problem(format!(
+                "cannot {doing}: {repository} has no branch `{}`; create it, or set `spec.git.branch` to one that \
+                 exists",
+                new.base
+            )));
         }
+        if !self.has_branch(&new.head).await? {
+            return Ok(Error::fault(format!("{repository} does not know the branch `{}` (yet)", new.head)));
+        }
+        Ok(self.api.refused(doing, answer))
+    }
+
+    async fn has_branch(&self, branch: &str) -> Result<bool, Error> {
+        let below: Vec<&str> = std::iter::once("branches").chain(branch.split('/')).collect();
+        let url = self.api.in_repository(&below);
+        Ok(self.api.ask("get_branch", Method::GET, url, None).await?.status.is_success())
     }
 
     async fn read(&self, number: u64) -> Result<PullRequestWire, Error> {
         let doing = "read pull requests";
         let answer = self.api.ask("get_pull_request", Method::GET, self.pull(number, &[]), None).await?;
         match answer.status {
-            StatusCode::NOT_FOUND => Err(self.api.missing(doing, &format!("pull request #{number}")).await),
+            StatusCode::NOT_FOUND => Err(self.api.missing(doing, &named(number)).await),
             status if status.is_success() => answer.json(),
             _ => Err(self.api.refused(doing, &answer)),
         }
@@ -159,7 +162,9 @@ impl Gitea {
         if !body.is_empty() {
             let url = self.pull(number, &[]);
             let doing = "change pull requests";
-            self.api.must("update_pull_request", doing, Method::PATCH, url, Some(body.into())).await?;
+            self.api
+                .must_on("update_pull_request", doing, &named(number), Method::PATCH, url, Some(body.into()))
+                .await?;
         }
         if let Some(labels) = &changes.labels {
             let known = self.read(number).await?;
@@ -225,14 +230,32 @@ impl Gitea {
         }
         let body = json!({ "state": "closed" });
         let url = self.pull(number, &[]);
-        self.api.must("close_pull_request", "close pull requests", Method::PATCH, url, Some(body)).await?;
+        self.api
+            .must_on(
+                "close_pull_request",
+                "close pull requests",
+                &named(number),
+                Method::PATCH,
+                url,
+                Some(body),
+            )
+            .await?;
         Ok(())
     }
 
     async fn say(&self, number: u64, body: &str) -> Result<(), Error> {
         let url = self.issue(number, &["comments"]);
         let body = json!({ "body": body });
-        self.api.must("create_comment", "comment on pull requests", Method::POST, url, Some(body)).await?;
+        self.api
+            .must_on(
+                "create_comment",
+                "comment on pull requests",
+                &named(number),
+                Method::POST,
+                url,
+                Some(body),
+            )
+            .await?;
         Ok(())
     }
 
@@ -242,7 +265,16 @@ impl Gitea {
             "context": status.context, "state": status.state.word(),
             "description": status.description, "target_url": status.url.as_deref().unwrap_or_default(),
         });
-        self.api.must("create_status", "set a commit status", Method::POST, url, Some(body)).await?;
+        self.api
+            .must_on(
+                "create_status",
+                "set a commit status",
+                &format!("commit `{sha}`"),
+                Method::POST,
+                url,
+                Some(body),
+            )
+            .await?;
         Ok(())
     }
 

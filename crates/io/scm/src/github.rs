@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use self::wire::{PullRequestWire, ReviewWire};
 use crate::address::Address;
-use crate::api::{Api, Paging};
+use crate::api::{Api, Paging, named};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::forge::{
@@ -55,7 +55,7 @@ impl Github {
     }
 
     /// All pull requests from this branch, the newest first.
-    async fn from_branch(&self, head: &str) -> Result<Vec<PullRequestWire>, Error> {
+    async fn of_branch(&self, head: &str) -> Result<Vec<PullRequestWire>, Error> {
         let mut url = self.api.in_repository(&["pulls"]);
         url.query_pairs_mut()
             .append_pair("state", "all")
@@ -71,7 +71,7 @@ impl Github {
     }
 
     async fn newest(&self, head: &str, marker: &str) -> Result<Option<PullRequestWire>, Error> {
-        Ok(self.from_branch(head).await?.into_iter().find(|pull| pull.is_ours(marker)))
+        Ok(self.of_branch(head).await?.into_iter().find(|pull| pull.is_ours(marker)))
     }
 
     async fn create_or_find(&self, new: &NewPullRequest) -> Result<PullRequest, Error> {
@@ -93,7 +93,7 @@ impl Github {
         let message = self.api.session.said(answer);
         let repository = self.api.repository();
         if message.contains("already exists") {
-            let known = self.from_branch(&new.head).await?;
+            let known = self.of_branch(&new.head).await?;
             let open =
                 known.iter().find(|pull| pull.state() == PullRequestState::Open).map(|pull| pull.number);
             if let Some(ours) = known.into_iter().find(|pull| pull.is_ours(&new.marker)) {
@@ -145,7 +145,7 @@ impl Github {
         }
         if answer.status == StatusCode::NOT_FOUND {
             // Right after creation the number is not known everywhere yet.
-            return Err(self.api.missing("add labels", &format!("pull request #{number}")).await);
+            return Err(self.api.missing("add labels", &named(number)).await);
         }
         let problem = self.api.refused("add labels", &answer);
         tracing::warn!(labels = %names.join(", "), %problem, "labels are left out");
@@ -156,7 +156,7 @@ impl Github {
         let doing = "read pull requests";
         let answer = self.api.ask("get_pull_request", Method::GET, self.pull(number, &[]), None).await?;
         match answer.status {
-            StatusCode::NOT_FOUND => Err(self.api.missing(doing, &format!("pull request #{number}")).await),
+            StatusCode::NOT_FOUND => Err(self.api.missing(doing, &named(number)).await),
             status if status.is_success() => answer.json(),
             _ => Err(self.api.refused(doing, &answer)),
         }
@@ -175,7 +175,9 @@ impl Github {
         if !body.is_empty() {
             let url = self.pull(number, &[]);
             let doing = "change pull requests";
-            self.api.must("update_pull_request", doing, Method::PATCH, url, Some(body.into())).await?;
+            self.api
+                .must_on("update_pull_request", doing, &named(number), Method::PATCH, url, Some(body.into()))
+                .await?;
         }
         if let Some(labels) = &changes.labels {
             self.add_labels(number, labels).await?;
@@ -231,14 +233,32 @@ impl Github {
         }
         let body = json!({ "state": "closed" });
         let url = self.pull(number, &[]);
-        self.api.must("close_pull_request", "close pull requests", Method::PATCH, url, Some(body)).await?;
+        self.api
+            .must_on(
+                "close_pull_request",
+                "close pull requests",
+                &named(number),
+                Method::PATCH,
+                url,
+                Some(body),
+            )
+            .await?;
         Ok(())
     }
 
     async fn say(&self, number: u64, body: &str) -> Result<(), Error> {
         let url = self.issue(number, &["comments"]);
         let body = json!({ "body": body });
-        self.api.must("create_comment", "comment on pull requests", Method::POST, url, Some(body)).await?;
+        self.api
+            .must_on(
+                "create_comment",
+                "comment on pull requests",
+                &named(number),
+                Method::POST,
+                url,
+                Some(body),
+            )
+            .await?;
         Ok(())
     }
 
@@ -249,7 +269,16 @@ impl Github {
             "context": status.context, "state": status.state.word(),
             "description": description, "target_url": status.url,
         });
-        self.api.must("create_status", "set a commit status", Method::POST, url, Some(body)).await?;
+        self.api
+            .must_on(
+                "create_status",
+                "set a commit status",
+                &format!("commit `{sha}`"),
+                Method::POST,
+                url,
+                Some(body),
+            )
+            .await?;
         Ok(())
     }
 

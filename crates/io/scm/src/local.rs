@@ -302,10 +302,17 @@ fn read(pr: &wire::PullRequest) -> Result<PullRequest, Error> {
     let unseen = || soon(format!("the local forge has not looked at PullRequest `{name}` yet"));
     let status = pr.status.as_ref().ok_or_else(unseen)?;
     let number = status.number.ok_or_else(unseen)?;
-    let head_sha = status.head_commit.clone().ok_or_else(|| {
-        let branch = &pr.spec.head;
-        soon(format!("the local forge has not seen branch `{branch}` of pull request #{number} yet"))
-    })?;
+    let head_sha = match (&status.head_commit, state(pr)) {
+        (Some(commit), _) => commit.clone(),
+        // Given up before its branch was ever pushed.
+        (None, PullRequestState::Closed | PullRequestState::Merged) => String::new(),
+        (None, PullRequestState::Open) => {
+            let branch = &pr.spec.head;
+            let message =
+                format!("the local forge has not seen branch `{branch}` of pull request #{number} yet");
+            return Err(soon(message));
+        }
+    };
     Ok(PullRequest {
         number,
         url: status.url.clone().unwrap_or_default(),

@@ -155,7 +155,9 @@ async fn a_pull_request_lives_from_creation_to_merge() -> anyhow::Result<()> {
     assert_eq!(gitea.file("app", "main", "prod/version.yaml")?.as_deref(), Some("tag: v2\n"));
     assert_eq!(forge.merge(1, &sha).await?.state, PullRequestState::Merged, "merging twice is fine");
     forge.close(1, Some("too late")).await?;
-    assert_eq!(forge.find(HEAD, MARKER).await?.unwrap().state, PullRequestState::Merged);
+    gitea.delete_branch("app", HEAD)?;
+    let found = forge.find(HEAD, MARKER).await?.unwrap();
+    assert_eq!((found.state, found.head_sha), (PullRequestState::Merged, sha), "found without its branch");
     assert_eq!(forge.create(&promotion(HEAD)).await?.number, 1, "what is merged is not opened again");
     Ok(())
 }
@@ -197,6 +199,27 @@ async fn closed_ones_are_found_on_any_page_and_the_newest_counts() -> anyhow::Re
         NewPullRequest { marker: "<!-- third -->".to_owned(), body: "<!-- third -->".to_owned(), ..second };
     let message = problem(forge.create(&third).await);
     assert!(message.contains("not ours") && message.contains(HEAD), "{message}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_that_copies_branch_and_marker_is_not_ours() -> anyhow::Result<()> {
+    let Some(gitea) = Gitea::start()? else { return Ok(()) };
+    let (url, _) = repository(&gitea)?;
+    let forge = forge(&url, &gitea.token);
+    gitea.create_user("mallory")?;
+    gitea.post_as("mallory", "/repos/operator/app/forks", &json!({}))?;
+    // A fork has all the branches.
+    let change = json!({
+        "branch": HEAD, "message": "Take over",
+        "files": [{ "operation": "create", "path": "evil", "content": "ZXZpbA==" }],
+    });
+    gitea.post_as("mallory", "/repos/mallory/app/contents", &change)?;
+    let forged = json!({ "head": format!("mallory:{HEAD}"), "base": "main", "title": "x", "body": MARKER });
+    gitea.post_as("mallory", "/repos/operator/app/pulls", &forged)?;
+    assert_eq!(forge.find(HEAD, MARKER).await?, None);
+    assert_eq!(forge.create(&promotion(HEAD)).await?.number, 2);
+    assert_eq!(forge.find(HEAD, MARKER).await?.unwrap().number, 2);
     Ok(())
 }
 

@@ -114,6 +114,19 @@ async fn find_reads_all_pages_and_takes_the_newest_of_ours() {
 }
 
 #[tokio::test]
+async fn a_fork_that_copies_branch_and_marker_is_not_ours() {
+    for copied in [json!({ "id": 2, "full_name": "acme/fork" }), Value::Null] {
+        let server = Server::start(move |_, _| {
+            let mut forged = ours(99);
+            forged["head"]["repo"] = copied.clone();
+            Say::json(200, &json!([forged, ours(5)]))
+        })
+        .await;
+        assert_eq!(forge(&server).find(HEAD, MARKER).await.unwrap().unwrap().number, 5);
+    }
+}
+
+#[tokio::test]
 async fn create_twice_gives_one_pull_request_with_labels() {
     let created = Arc::new(AtomicU64::new(0));
     let memory = Arc::clone(&created);
@@ -224,6 +237,14 @@ async fn a_number_that_is_not_known_yet_is_a_fault_but_a_missing_repository_is_a
     .await;
     let (message, _) = fault(forge(&server).get(5).await.unwrap_err());
     assert!(message.contains("#5"), "{message}");
+    fault(forge(&server).comment(5, "hello").await.unwrap_err());
+    fault(forge(&server).close(5, None).await.unwrap_err());
+    fault(
+        forge(&server)
+            .update(5, &Changes { title: Some("t".to_owned()), ..Changes::default() })
+            .await
+            .unwrap_err(),
+    );
     let server = Server::start(|_, _| refused(404, "Not Found")).await;
     let message = problem(forge(&server).get(5).await.unwrap_err());
     assert!(message.contains("`acme/app`") && message.contains("spec.git.url"), "{message}");

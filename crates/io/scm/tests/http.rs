@@ -1,6 +1,6 @@
 //! Limits, failures and hostile answers, the same for every forge.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod server;
 

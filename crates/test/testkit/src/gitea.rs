@@ -164,6 +164,12 @@ impl Gitea {
         Ok(Some(String::from_utf8(bytes)?))
     }
 
+    /// Deletes a branch.
+    pub fn delete_branch(&self, repository: &str, branch: &str) -> anyhow::Result<()> {
+        let path = self.in_repository(repository, &format!("branches/{branch}"));
+        self.call("DELETE", &path, None, &Sign::Token(&self.token)).map(|_| ())
+    }
+
     /// Creates a user.
     pub fn create_user(&self, name: &str) -> anyhow::Result<()> {
         let body = json!({
@@ -252,6 +258,11 @@ impl Gitea {
     /// Sends this to the API as the administrator.
     pub fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         self.call("POST", path, Some(body), &Sign::Token(&self.token))
+    }
+
+    /// Sends this to the API as this user.
+    pub fn post_as(&self, user: &str, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.call("POST", path, Some(body), &Sign::Password(user))
     }
 
     fn in_repository(&self, repository: &str, below: &str) -> String {

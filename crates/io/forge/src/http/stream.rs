@@ -110,6 +110,7 @@ pub(super) async fn drain(body: &mut Input) -> Result<(), Refusal> {
 /// Hands a request to a process and gives what the process says. When the reader goes away, so does the process.
 /// `finished` is called when the process has ended well.
 pub(super) fn converse(
+    service: Service,
     mut child: Child,
     beginning: Vec<u8>,
     body: Input,
@@ -119,12 +120,13 @@ pub(super) fn converse(
 ) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
     let input = child.stdin.take().map(|stdin| tokio::spawn(feed(stdin, beginning, body)));
     let conversation = Conversation {
+        service,
         output: child.stdout.take(),
         input,
         child: Some(child),
         deadline: Instant::now() + settings.total,
         finished: Some(finished),
-        _slot: slot,
+        slot: Some(slot),
     };
     futures::stream::try_unfold(conversation, |mut conversation| async move {
         Ok(conversation.next().await?.map(|chunk| (chunk, conversation)))
@@ -146,12 +148,13 @@ async fn feed(mut stdin: ChildStdin, beginning: Vec<u8>, mut body: Input) -> Res
 
 /// A process and its client.
 struct Conversation<F> {
+    service: Service,
     child: Option<Child>,
     output: Option<ChildStdout>,
     input: Option<JoinHandle<Result<(), (Error, ChildStdin)>>>,
     deadline: Instant,
     finished: Option<F>,
-    _slot: OwnedSemaphorePermit,
+    slot: Option<OwnedSemaphorePermit>,
 }
 
 impl<F: FnOnce() + Send> Conversation<F> {
@@ -199,19 +202,30 @@ async fn waiting(input: &mut Option<JoinHandle<Result<(), (Error, ChildStdin)>>>
     }
 }
 
-/// Closed pipes are the gentle end: git removes what it has half written. Only then it is killed.
+/// The end of its input is the gentle end of a push: git removes what it has half written, as long as somebody listens
+/// to its report. A fetch has nothing to remove and ends when nobody listens. What does not end soon is killed.
 impl<F> Drop for Conversation<F> {
     fn drop(&mut self) {
         if let Some(input) = self.input.take() {
             input.abort();
         }
-        self.output = None;
+        let output = self.output.take().filter(|_| self.service == Service::ReceivePack);
+        let slot = self.slot.take();
         let runtime = tokio::runtime::Handle::try_current();
-        if let (Some(mut child), Ok(runtime)) = (self.child.take(), runtime) {
+        if let (Some(child), Ok(runtime)) = (self.child.take(), runtime) {
             runtime.spawn(async move {
                 // Dropping the child kills it.
-                let _ = timeout(GRACE, child.wait()).await;
+                let _ = timeout(GRACE, see_out(child, output)).await;
+                drop(slot);
             });
         }
     }
+}
+
+async fn see_out(mut child: Child, output: Option<ChildStdout>) -> std::io::Result<()> {
+    if let Some(mut output) = output {
+        tokio::io::copy(&mut output, &mut tokio::io::sink()).await?;
+    }
+    child.wait().await?;
+    Ok(())
 }

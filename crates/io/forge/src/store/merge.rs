@@ -8,7 +8,7 @@ use gix::refs::transaction::{PreviousValue, RefEdit};
 use jiff::Timestamp;
 
 use super::diff::diff;
-use super::{FileDiff, Store, branch_name, tip};
+use super::{FileDiff, Store, branch_name, names, tip};
 use crate::error::Error;
 
 /// How far back a merge that was made already is looked for.
@@ -198,7 +198,7 @@ impl Store {
 }
 
 fn is(expected: Option<&str>, id: gix::ObjectId) -> bool {
-    expected.is_none_or(|expected| expected == id.to_string())
+    expected.is_none_or(|expected| names(expected, id))
 }
 
 fn existing(repository: &gix::Repository, branch: &str) -> Result<gix::ObjectId, Error> {

@@ -219,3 +219,26 @@ async fn a_silent_client_is_left() {
     let answer = String::from_utf8_lossy(&answer).into_owned();
     assert_eq!(status(&answer), "408", "{answer}");
 }
+
+/// A client that hangs up in the middle of a push frees its place: with one place only, the next one is served.
+#[tokio::test]
+async fn a_client_that_leaves_frees_its_place() {
+    let settings = Settings { processes: 1, ..Settings::default() };
+    let world = World::with(settings).await;
+    let seed = world.seeded().await;
+    let tip = world.store.tip("default", "app", "main").unwrap().unwrap();
+    let command = format!("{} {tip} refs/heads/evil\0report-status", "0".repeat(40));
+    let body = format!("{:04x}{command}0000PACK\0\0\0\x02\0\0\0\x01", command.len() + 4);
+    let path = "/git/default/app.git/git-receive-pack";
+    let mut request = post(path, "git-receive-pack", "", &[body.as_bytes(), &[0; 1000]].concat());
+    request.truncate(request.len() - 1000);
+    for _ in 0..3 {
+        world.broken(&request).await;
+    }
+    good(&seed, &["push", "-q", &world.url(PERSON), "main:fine"]).await;
+    assert_eq!(world.store.tip("default", "app", "evil").unwrap(), None);
+    let objects = std::fs::read_dir(world.bare().join("objects")).unwrap();
+    let left = objects
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("tmp_objdir"));
+    assert_eq!(left.count(), 0, "half a push is tidied up");
+}

@@ -7,4 +7,5 @@ mod disk;
 mod hostile;
 mod same;
 mod server;
+mod ssh;
 mod web;

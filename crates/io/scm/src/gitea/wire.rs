@@ -25,6 +25,7 @@ pub(super) struct PullRequestWire {
     #[serde(default)]
     mergeable: bool,
     head: Branch,
+    base: Branch,
 }
 
 #[derive(Deserialize)]
@@ -46,12 +47,15 @@ struct Branch {
     /// What the branch is called even after its deletion, when `ref` becomes `refs/pull/N/head`.
     #[serde(default)]
     label: String,
+    repo_id: i64,
 }
 
 impl PullRequestWire {
+    /// From this branch of the repository itself, with our marker: in a fork anybody can copy both.
     pub(super) fn is_from(&self, head: &str, marker: &str) -> bool {
         let body = self.body.as_deref().unwrap_or_default();
-        (self.head.name == head || self.head.label == head) && body.contains(marker)
+        let branch = self.head.name == head || self.head.label == head;
+        branch && self.head.repo_id == self.base.repo_id && body.contains(marker)
     }
 
     pub(super) fn labels_missing(&self, wanted: &[String]) -> Vec<String> {

@@ -25,6 +25,7 @@ pub(super) struct PullRequestWire {
     #[serde(default)]
     mergeable: Option<bool>,
     head: Branch,
+    base: Branch,
 }
 
 #[derive(Deserialize)]
@@ -42,11 +43,20 @@ struct Branch {
     #[serde(rename = "ref")]
     name: String,
     sha: String,
+    /// `None` when it was deleted.
+    #[serde(default)]
+    repo: Option<Repository>,
+}
+
+#[derive(Deserialize, PartialEq, Eq)]
+struct Repository {
+    id: u64,
 }
 
 impl PullRequestWire {
+    /// From this branch of the repository itself: in a fork anybody can copy a branch's name and our marker.
     pub(super) fn is_from(&self, head: &str) -> bool {
-        self.head.name == head
+        self.head.name == head && self.head.repo.is_some() && self.head.repo == self.base.repo
     }
 
     pub(super) fn is_ours(&self, marker: &str) -> bool {

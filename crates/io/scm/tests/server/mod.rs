@@ -28,7 +28,7 @@ impl Asked {
     /// Method and path below the API's root, without query.
     pub fn what(&self) -> String {
         let path = self.path.split('?').next().unwrap_or_default();
-        format!("{} {}", self.method, path.trim_start_matches("/api/v3"))
+        format!("{} {}", self.method, path.strip_prefix("/api/v3").unwrap_or(path))
     }
 }
 
@@ -147,8 +147,10 @@ pub fn pull(number: u64, head: &str, body: &str) -> Value {
         "created_at": "2026-11-01T10:00:00Z",
         "merged_at": null,
         "merge_commit_sha": "9999999999999999999999999999999999999999",
-        "head": { "label": format!("acme:{head}"), "ref": head, "sha": "1111111111111111111111111111111111111111" },
-        "base": { "label": "acme:main", "ref": "main", "sha": "2222222222222222222222222222222222222222" },
+        "head": { "label": format!("acme:{head}"), "ref": head, "sha": "1111111111111111111111111111111111111111",
+                  "repo": { "id": 1, "full_name": "acme/app" } },
+        "base": { "label": "acme:main", "ref": "main", "sha": "2222222222222222222222222222222222222222",
+                  "repo": { "id": 1, "full_name": "acme/app" } },
         "draft": false,
     })
 }

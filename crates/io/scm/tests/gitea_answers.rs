@@ -1,0 +1,80 @@
+//! Answers of Gitea that the real one of the tests does not give.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod server;
+
+use kardinal_api::kardinal::GitProvider;
+use kardinal_scm::{Error, NewPullRequest, PullRequestState, open};
+use serde_json::{Value, json};
+
+use server::{HEAD, MARKER, Say, Server, http, token};
+
+fn pull(number: u64, state: &str, body: &str) -> Value {
+    json!({
+        "number": number,
+        "html_url": format!("https://git.example/acme/app/pulls/{number}"),
+        "state": state,
+        "body": body,
+        "labels": null,
+        "merged": false,
+        "mergeable": false,
+        "head": { "label": HEAD, "ref": HEAD, "sha": "1111", "repo_id": 1 },
+        "base": { "label": "main", "ref": "main", "sha": "2222", "repo_id": 1 },
+    })
+}
+
+fn promotion() -> NewPullRequest {
+    NewPullRequest {
+        head: HEAD.to_owned(),
+        base: "main".to_owned(),
+        title: "title".to_owned(),
+        body: MARKER.to_owned(),
+        labels: Vec::new(),
+        marker: MARKER.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_look_up_a_branch_is_listed() {
+    let server = Server::start(|asked, _| match asked.what().as_str() {
+        "GET /api/v1/repos/acme/app/pulls" => Say::json(200, &json!([pull(4, "closed", MARKER)])),
+        _ => Say { status: 404, headers: Vec::new(), body: "404 page not found\n".to_owned() },
+    })
+    .await;
+    let forge = open(GitProvider::Forgejo, &server.repository(), &token(), None, &http()).unwrap();
+    let known = forge.create(&promotion()).await.unwrap();
+    assert_eq!((known.number, known.state), (4, PullRequestState::Closed));
+    assert_eq!(known.mergeable, None, "`false` also means that it has not looked yet");
+    assert!(server.log().iter().all(|what| what.starts_with("GET ")), "{:?}", server.log());
+}
+
+#[tokio::test]
+async fn pages_end_without_a_count_and_without_links() {
+    let server = Server::start(|asked, _| {
+        let page = |number| asked.path.ends_with(&format!("page={number}"));
+        let items = match () {
+            () if page(1) => json!([pull(3, "open", ""), pull(2, "open", "")]),
+            () if page(2) => json!([pull(1, "open", MARKER)]),
+            () => json!([]),
+        };
+        Say::json(200, &items)
+    })
+    .await;
+    let forge = open(GitProvider::Gitea, &server.repository(), &token(), None, &http()).unwrap();
+    assert_eq!(forge.find(HEAD, MARKER).await.unwrap().unwrap().number, 1);
+    assert_eq!(forge.find(HEAD, "another").await.unwrap(), None);
+    assert_eq!(server.log().len(), 2 + 3);
+}
+
+#[tokio::test]
+async fn switched_off_pull_requests_are_a_problem() {
+    let server = Server::start(|asked, _| match asked.path.contains("/pulls") {
+        true => Say::json(404, &json!({ "message": "not found" })),
+        false => Say::json(200, &json!({})),
+    })
+    .await;
+    let forge = open(GitProvider::Gitea, &server.repository(), &token(), None, &http()).unwrap();
+    let error = forge.create(&promotion()).await.unwrap_err();
+    assert!(matches!(&error, Error::Problem(message) if message.contains("pull requests")), "{error:?}");
+}

@@ -1,0 +1,224 @@
+//! Which Bundle an environment is about, and everything that belongs to its way there.
+
+use std::collections::BTreeSet;
+
+use kardinal_api::graph::{Graph, Node, NodeState, NodeStatus};
+use kardinal_api::kardinal::{Bundle, BundlePhase, EnvironmentStatus, PromotionState, PromotionStep};
+use serde_json::Value;
+
+use super::World;
+use super::text::display_version;
+use crate::bundle::report::newest;
+use crate::bundle::{
+    Route, UPSTREAMS_ANNOTATION, carries, course, is_finished, name_of, pipeline_name, record, why,
+};
+
+/// One Bundle on its way into one environment.
+pub(super) struct Journey<'a> {
+    /// The environment.
+    pub(super) environment: String,
+    /// The Bundle, its record brought up to date from the steps.
+    pub(super) bundle: Bundle,
+    /// The step, once there is one.
+    pub(super) step: Option<&'a PromotionStep>,
+    /// The Graph that promotes the Bundle.
+    pub(super) graph: Option<&'a Graph>,
+    /// The environments directly before it.
+    pub(super) upstreams: Vec<String>,
+}
+
+impl Journey<'_> {
+    /// The record of the environment.
+    pub(super) fn entry(&self) -> Option<&EnvironmentStatus> {
+        self.record(&self.environment)
+    }
+
+    /// The record of any environment.
+    pub(super) fn record(&self, environment: &str) -> Option<&EnvironmentStatus> {
+        self.bundle.status.as_ref()?.environments.get(environment)
+    }
+
+    /// Where the step stands. The record wins: what is verified stays verified.
+    pub(super) fn state(&self) -> Option<PromotionState> {
+        let of_step = self.step.and_then(|step| step.status.as_ref()?.state);
+        let pending = self.step.map(|_| PromotionState::Pending);
+        self.entry().and_then(|entry| entry.state).or(of_step).or(pending)
+    }
+
+    /// The node of the Graph that makes the step.
+    pub(super) fn node(&self) -> Option<&Node> {
+        self.graph.and_then(|graph| step_node(graph, &self.environment))
+    }
+
+    /// What the Graph says about that node.
+    pub(super) fn node_status(&self) -> Option<&NodeStatus> {
+        let id = &self.node()?.id;
+        self.graph?.status.as_ref()?.nodes.iter().find(|status| status.id == *id)
+    }
+
+    /// The names of the gates that the step requires, from the step itself or from its node.
+    pub(super) fn required_gates(&self) -> BTreeSet<String> {
+        let mut names: BTreeSet<String> =
+            self.step.iter().flat_map(|step| step.spec.required_gates.iter().cloned()).collect();
+        let Some(graph) = self.graph else { return names };
+        let wanted =
+            self.node().and_then(|node| node.template.as_ref()?.pointer("/spec/requiredGates")?.as_array());
+        for text in wanted.into_iter().flatten().filter_map(Value::as_str) {
+            let node = graph.spec.nodes.iter().find(|node| text.contains(&format!("${{{}.", node.id)));
+            let name = node.and_then(|node| node.template.as_ref()?.pointer("/metadata/name")?.as_str());
+            names.extend(name.map(str::to_owned));
+        }
+        names
+    }
+
+    /// Whether the Graph leaves a node out.
+    pub(super) fn is_excluded(&self, id: &str) -> bool {
+        let nodes = self.graph.and_then(|graph| graph.status.as_ref()).map(|status| status.nodes.as_slice());
+        nodes.unwrap_or_default().iter().any(|node| node.id == id && node.state == NodeState::Excluded)
+    }
+}
+
+/// The Bundle that the environment is about: the newest that is still on its way there, else the one that came last.
+pub(super) fn journey<'a>(world: &World<'a>, environment: &str) -> Option<Journey<'a>> {
+    let known = meant_for(world, environment);
+    let on_its_way = known.iter().copied().filter(|bundle| {
+        let over =
+            matches!(state(bundle, environment), Some(PromotionState::Verified | PromotionState::Failed));
+        !phase(bundle).is_some_and(is_finished) && !over
+    });
+    let has_been = known.iter().copied().filter(|bundle| match (phase(bundle), state(bundle, environment)) {
+        (_, Some(PromotionState::Verified)) => true,
+        (Some(BundlePhase::Superseded | BundlePhase::SkipDenied), _) => false,
+        (_, state) => state.is_some(),
+    });
+    let arrived = |bundle: &&Bundle| {
+        let entry = bundle.status.as_ref().and_then(|status| status.environments.get(environment));
+        (
+            entry.and_then(|entry| entry.verified_at),
+            bundle.metadata.creation_timestamp.as_ref().map(|time| time.0),
+        )
+    };
+    let bundle = on_its_way.max_by_key(|bundle| age(bundle)).or_else(|| {
+        // A failure has no time of its own: the newest Bundle tells it.
+        let mut here: Vec<&Bundle> = has_been.collect();
+        here.sort_by_key(|bundle| age(bundle));
+        let newest = here.last().copied();
+        match newest.and_then(|bundle| state(bundle, environment)) {
+            Some(PromotionState::Verified) => here.into_iter().max_by_key(arrived),
+            _ => newest,
+        }
+    })?;
+    Some(travel(world, bundle, environment))
+}
+
+fn travel<'a>(world: &World<'a>, bundle: &'a Bundle, environment: &str) -> Journey<'a> {
+    let steps = steps_of(world, bundle);
+    let graph = graph_of(world, bundle);
+    let mut current = bundle.clone();
+    let status = current.status.get_or_insert_default();
+    status.environments = record(&status.environments, &steps);
+    let step = newest(&steps).into_iter().find(|step| step.spec.environment == environment);
+    Journey {
+        environment: environment.to_owned(),
+        upstreams: upstreams(world, bundle, graph, environment),
+        bundle: current,
+        step,
+        graph,
+    }
+}
+
+/// Newer Bundles that were meant for the environment and will not come, with the reason.
+pub(super) fn refused(world: &World<'_>, environment: &str) -> Vec<String> {
+    let known = meant_for(world, environment);
+    let shown = journey(world, environment);
+    let shown_age = shown.as_ref().map(|journey| age(&journey.bundle));
+    let mut refused: Vec<&Bundle> = known
+        .into_iter()
+        .filter(|bundle| matches!(phase(bundle), Some(BundlePhase::Failed | BundlePhase::SkipDenied)))
+        .filter(|bundle| state(bundle, environment).is_none())
+        .filter(|bundle| shown_age.as_ref().is_none_or(|shown| age(bundle) > *shown))
+        .collect();
+    refused.sort_by_key(|bundle| std::cmp::Reverse(age(bundle)));
+    let line = |bundle: &Bundle| {
+        let version = display_version(&kardinal_policy::version(&bundle.spec));
+        let name = name_of(&bundle.metadata);
+        let reason = why(bundle).unwrap_or("the reason is not known");
+        format!("{version} ({name}) does not come here: {reason}")
+    };
+    refused.into_iter().take(3).map(line).collect()
+}
+
+/// The Bundles of the Pipeline whose way leads, or has led, to the environment.
+fn meant_for<'a>(world: &World<'a>, environment: &str) -> Vec<&'a Bundle> {
+    let pipeline = &world.pipeline.metadata;
+    let is_ours = |bundle: &&Bundle| {
+        pipeline_name(bundle) == pipeline.name.as_deref()
+            && bundle.metadata.namespace == pipeline.namespace
+            && bundle.metadata.deletion_timestamp.is_none()
+    };
+    let is_meant = |bundle: &&Bundle| {
+        if state(bundle, environment).is_some() {
+            return true;
+        }
+        match graph_of(world, bundle) {
+            Some(graph) => course(graph).environments.iter().any(|name| name == environment),
+            None => Route::intended(&world.pipeline.spec, bundle.spec.intent.as_ref())
+                .is_ok_and(|route| route.contains(environment)),
+        }
+    };
+    world.bundles.iter().filter(is_ours).filter(is_meant).collect()
+}
+
+fn steps_of<'a>(world: &World<'a>, bundle: &Bundle) -> Vec<&'a PromotionStep> {
+    let of_bundle = |step: &&PromotionStep| {
+        Some(&step.spec.bundle_ref) == bundle.metadata.name.as_ref()
+            && step.metadata.namespace == bundle.metadata.namespace
+    };
+    world.steps.iter().filter(of_bundle).collect()
+}
+
+fn graph_of<'a>(world: &World<'a>, bundle: &Bundle) -> Option<&'a Graph> {
+    let mut here = world.graphs.iter().filter(|graph| graph.metadata.namespace == bundle.metadata.namespace);
+    here.find(|graph| carries(graph, bundle))
+}
+
+fn step_node<'g>(graph: &'g Graph, environment: &str) -> Option<&'g Node> {
+    graph.spec.nodes.iter().find(|node| {
+        let Some(template) = &node.template else { return false };
+        template.get("kind").and_then(Value::as_str) == Some("PromotionStep")
+            && template.pointer("/spec/environment").and_then(Value::as_str) == Some(environment)
+    })
+}
+
+/// The environments directly before one: as the Graph froze them, else as the Pipeline has them now.
+fn upstreams(world: &World<'_>, bundle: &Bundle, graph: Option<&Graph>, environment: &str) -> Vec<String> {
+    if let Some(node) = graph.and_then(|graph| step_node(graph, environment)) {
+        let template = node.template.as_ref();
+        let annotation = template
+            .and_then(|template| template.pointer("/metadata/annotations"))
+            .and_then(|annotations| annotations.get(UPSTREAMS_ANNOTATION)?.as_str());
+        return annotation.map(split).unwrap_or_default();
+    }
+    let route = Route::intended(&world.pipeline.spec, bundle.spec.intent.as_ref()).ok();
+    let stop = route.as_ref().and_then(|route| route.stop(environment));
+    stop.map(|stop| stop.upstreams.iter().map(|&name| name.to_owned()).collect()).unwrap_or_default()
+}
+
+/// `a,b` as two names.
+pub(super) fn split(list: &str) -> Vec<String> {
+    list.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+fn phase(bundle: &Bundle) -> Option<BundlePhase> {
+    bundle.status.as_ref()?.phase
+}
+
+fn state(bundle: &Bundle, environment: &str) -> Option<PromotionState> {
+    bundle.status.as_ref()?.environments.get(environment)?.state
+}
+
+/// Later is newer; Bundles of the same second are told apart by name.
+fn age(bundle: &Bundle) -> (Option<jiff::Timestamp>, String) {
+    let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    (created, name_of(&bundle.metadata).to_owned())
+}

@@ -1,0 +1,275 @@
+//! The gates of an environment, each asked again now.
+
+use kardinal_api::kardinal::{
+    Approval, BUNDLE_LABEL, Bundle, ENVIRONMENT_LABEL, GateEvidence, GateResult, GateStage, PIPELINE_LABEL,
+    PolicyGate, PromotionState, SCOPE_LABEL,
+};
+use kardinal_policy::{EnvironmentFacts, Facts, evaluate, is_freeze, scope};
+use serde_json::Value;
+
+use super::choose::{Journey, split};
+use super::{Gate, GateVerdict, World};
+use crate::bundle::{
+    GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, UPSTREAMS_ANNOTATION, label_value, name_of,
+};
+use crate::policy_gate::{Place, place_by_labels, place_in_graph};
+
+/// The gates of the journey's environment, the pause first, those behind the environment last.
+pub(super) fn gates(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
+    if journey.state() == Some(PromotionState::Verified) {
+        return proven(world, journey);
+    }
+    let mut rows: Vec<Gate> = pauses(world).map(paused).collect();
+    let mut asked = existing(world, journey);
+    asked.extend(announced(world, journey));
+    asked.sort_by(|a, b| (!a.blocking, &a.name).cmp(&(!b.blocking, &b.name)));
+    rows.extend(asked);
+    rows
+}
+
+/// The gates that pause the Pipeline.
+pub(super) fn pauses<'a>(world: &World<'a>) -> impl Iterator<Item = &'a PolicyGate> {
+    let metadata = &world.pipeline.metadata;
+    let name = label_value(name_of(metadata));
+    world.gates.iter().filter(move |gate| {
+        is_freeze(gate)
+            && gate.metadata.namespace == metadata.namespace
+            && label(gate, PIPELINE_LABEL) == Some(name.as_str())
+    })
+}
+
+fn paused(gate: &PolicyGate) -> Gate {
+    Gate {
+        name: name_of(&gate.metadata).to_owned(),
+        object: gate.metadata.name.clone(),
+        scope: Some(scope(gate).as_str().to_owned()),
+        verdict: GateVerdict::Fail,
+        reason: gate.spec.message.clone().unwrap_or_else(|| "the Pipeline is paused".to_owned()),
+        message: gate.spec.message.clone(),
+        blocking: true,
+        eta: None,
+        basis: Some(format!(
+            "needs a person to run `kardinal resume {}`",
+            label(gate, PIPELINE_LABEL).unwrap_or_default()
+        )),
+        changes_at: None,
+    }
+}
+
+/// The instances that exist.
+fn existing(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
+    let required = journey.required_gates();
+    let bundle = label_value(name_of(&journey.bundle.metadata));
+    let mut rows = Vec::new();
+    for gate in world.gates {
+        if is_freeze(gate) || gate.metadata.namespace != journey.bundle.metadata.namespace {
+            continue;
+        }
+        let is_required = gate.metadata.name.as_ref().is_some_and(|name| required.contains(name));
+        let is_ours = label(gate, BUNDLE_LABEL) == Some(bundle.as_str())
+            && label(gate, ENVIRONMENT_LABEL) == Some(journey.environment.as_str())
+            && label(gate, GATE_TEMPLATE_LABEL).is_some();
+        if is_required || is_ours {
+            let before = gate.spec.when.unwrap_or_default() == GateStage::PreDeploy;
+            rows.push(asked(world, journey, gate, is_required || before));
+        }
+    }
+    rows
+}
+
+/// Asks one instance, about the same place and with the same overrides as its controller does.
+fn asked(world: &World<'_>, journey: &Journey<'_>, gate: &PolicyGate, blocking: bool) -> Gate {
+    let place = place_by_labels(gate).or_else(|| journey.graph.and_then(|graph| place_in_graph(graph, gate)));
+    let place = place.unwrap_or_else(|| Place {
+        bundle: name_of(&journey.bundle.metadata).to_owned(),
+        environment: journey.environment.clone(),
+        approval: Approval::default(),
+        upstreams: journey.upstreams.clone(),
+    });
+    let mut row = Gate {
+        name: label(gate, GATE_TEMPLATE_LABEL).unwrap_or(name_of(&gate.metadata)).to_owned(),
+        object: gate.metadata.name.clone(),
+        scope: Some(scope(gate).as_str().to_owned()),
+        verdict: GateVerdict::Pending,
+        reason: String::new(),
+        message: gate.spec.message.clone(),
+        blocking,
+        eta: None,
+        basis: None,
+        changes_at: None,
+    };
+    if let Some(reason) = not_yet(journey, &place.upstreams) {
+        row.reason = reason;
+        return row;
+    }
+    let environment =
+        EnvironmentFacts { name: &place.environment, approval: place.approval, upstreams: &place.upstreams };
+    let previous = previous(world, &journey.bundle, &place.environment);
+    let facts = Facts { bundle: &journey.bundle, environment, previous, now: world.now };
+    let mut spec = gate.spec.clone();
+    spec.overrides
+        .extend(template(world, gate).into_iter().flat_map(|template| template.spec.overrides.clone()));
+    let verdict = evaluate(&spec, &facts);
+    row.verdict = if verdict.ready { GateVerdict::Pass } else { GateVerdict::Fail };
+    row.reason = verdict.reason;
+    row.changes_at = verdict.next_change;
+    if !verdict.ready {
+        row.eta = verdict.next_change;
+        row.basis = Some(match (verdict.next_change, verdict.error) {
+            (Some(_), _) => based_on(gate, &place.upstreams),
+            (None, true) => "needs a person to correct the expression".to_owned(),
+            (None, false) => "it does not open by itself".to_owned(),
+        });
+    }
+    row
+}
+
+/// The template of an instance, where it was seen.
+fn template<'a>(world: &World<'a>, gate: &PolicyGate) -> Option<&'a PolicyGate> {
+    let name = label(gate, GATE_TEMPLATE_LABEL)?;
+    let namespace = label(gate, GATE_TEMPLATE_NAMESPACE_LABEL);
+    world.gates.iter().find(|other| {
+        other.metadata.name.as_deref() == Some(name) && other.metadata.namespace.as_deref() == namespace
+    })
+}
+
+/// The gates that the Graph has not created yet.
+fn announced(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
+    let Some(graph) = journey.graph else { return Vec::new() };
+    let required = journey.required_gates();
+    let mut rows = Vec::new();
+    for node in graph.spec.nodes.iter().filter(|node| !journey.is_excluded(&node.id)) {
+        let Some(template) =
+            node.template.as_ref().filter(|template| text(template, "/kind") == Some("PolicyGate"))
+        else {
+            continue;
+        };
+        let Some(object) = text(template, "/metadata/name") else { continue };
+        let labelled = |key: &str| template.pointer("/metadata/labels")?.get(key)?.as_str();
+        let is_required = required.contains(object);
+        if !is_required && labelled(ENVIRONMENT_LABEL) != Some(journey.environment.as_str()) {
+            continue;
+        }
+        let exists = world.gates.iter().any(|gate| {
+            gate.metadata.name.as_deref() == Some(object)
+                && gate.metadata.namespace == graph.metadata.namespace
+        });
+        if exists {
+            continue;
+        }
+        let annotated =
+            template.pointer("/metadata/annotations").and_then(|map| map.get(UPSTREAMS_ANNOTATION)?.as_str());
+        let upstreams = annotated.map(split).unwrap_or_else(|| journey.upstreams.clone());
+        let reason = not_yet(journey, &upstreams).unwrap_or_else(|| "is about to be created".to_owned());
+        rows.push(Gate {
+            name: labelled(GATE_TEMPLATE_LABEL).unwrap_or(object).to_owned(),
+            object: Some(object.to_owned()),
+            scope: labelled(SCOPE_LABEL).map(str::to_owned),
+            verdict: GateVerdict::Pending,
+            reason,
+            message: text(template, "/spec/message").map(str::to_owned),
+            blocking: is_required || text(template, "/spec/when") != Some("post-deploy"),
+            eta: None,
+            basis: None,
+            changes_at: None,
+        });
+    }
+    rows
+}
+
+/// What the gates said when the environment was promoted.
+fn proven(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
+    let mut rows = existing(world, journey);
+    let evidence = journey.entry().and_then(|entry| entry.evidence.as_ref()?.policy_gates.as_deref());
+    for proof in evidence.unwrap_or_default() {
+        match rows.iter_mut().find(|row| row.name == proof.name) {
+            Some(row) => believe(row, proof),
+            None => rows.push(remembered(world, proof)),
+        }
+    }
+    rows.sort_by(|a, b| (!a.blocking, &a.name).cmp(&(!b.blocking, &b.name)));
+    rows
+}
+
+fn believe(row: &mut Gate, proof: &GateEvidence) {
+    row.verdict = match proof.result {
+        GateResult::Pass => GateVerdict::Pass,
+        GateResult::Fail => GateVerdict::Fail,
+    };
+    if let Some(reason) = &proof.reason {
+        row.reason.clone_from(reason);
+    }
+    row.eta = None;
+    row.basis = None;
+    row.changes_at = None;
+}
+
+/// A gate whose instance is gone.
+fn remembered(world: &World<'_>, proof: &GateEvidence) -> Gate {
+    let template = world.gates.iter().find(|gate| gate.metadata.name.as_ref() == Some(&proof.name));
+    let mut row = Gate {
+        name: proof.name.clone(),
+        object: None,
+        scope: template.map(|gate| scope(gate).as_str().to_owned()),
+        verdict: GateVerdict::Pass,
+        reason: String::new(),
+        message: None,
+        blocking: true,
+        eta: None,
+        basis: None,
+        changes_at: None,
+    };
+    believe(&mut row, proof);
+    row
+}
+
+/// Why a gate is not asked yet: the environments before it are not verified.
+fn not_yet(journey: &Journey<'_>, upstreams: &[String]) -> Option<String> {
+    let open: Vec<&str> = upstreams
+        .iter()
+        .map(String::as_str)
+        .filter(|name| journey.record(name).and_then(|entry| entry.state) != Some(PromotionState::Verified))
+        .collect();
+    (!open.is_empty()).then(|| format!("is asked when {} is verified", open.join(" and ")))
+}
+
+/// What the time at which a gate opens follows from.
+fn based_on(gate: &PolicyGate, upstreams: &[String]) -> String {
+    let expression = &gate.spec.expression;
+    let mut sources = Vec::new();
+    if expression.contains("upstreamSoakMinutes") {
+        sources.push(format!("{} verifiedAt", upstreams.join(" and ")));
+    }
+    if expression.contains("schedule") {
+        let zone = gate.spec.time_zone.as_deref().unwrap_or("UTC");
+        sources.push(format!("the schedule in {zone}"));
+    }
+    if sources.is_empty() {
+        sources.push("the clock".to_owned());
+    }
+    format!("based on {}", sources.join(" and "))
+}
+
+/// The other Bundle that was verified last in the environment.
+fn previous<'a>(world: &World<'a>, bundle: &Bundle, environment: &str) -> Option<&'a Bundle> {
+    let pipeline = label_of(bundle);
+    let verified = |other: &&Bundle| other.status.as_ref()?.environments.get(environment)?.verified_at;
+    world
+        .bundles
+        .iter()
+        .filter(|other| other.metadata.name != bundle.metadata.name && label_of(other) == pipeline)
+        .filter(|other| other.metadata.namespace == bundle.metadata.namespace && verified(other).is_some())
+        .max_by_key(verified)
+}
+
+fn label_of(bundle: &Bundle) -> Option<&str> {
+    bundle.metadata.labels.as_ref()?.get(PIPELINE_LABEL).map(String::as_str)
+}
+
+fn label<'g>(gate: &'g PolicyGate, key: &str) -> Option<&'g str> {
+    gate.metadata.labels.as_ref()?.get(key).map(String::as_str)
+}
+
+fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
+    value.pointer(pointer)?.as_str()
+}

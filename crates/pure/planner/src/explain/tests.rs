@@ -1,0 +1,403 @@
+//! Every waiting state, as people read it.
+
+use jiff::Timestamp;
+use kardinal_api::graph::Graph;
+use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
+use serde_json::{Value, json};
+
+use super::{Explanation, GateVerdict, Outcome, WaitOn, World, display_version, explain, roughly};
+use crate::bundle::translate;
+
+/// A Thursday.
+const NOW: &str = "2026-04-09T10:30:00Z";
+
+struct Scene {
+    pipeline: Pipeline,
+    bundles: Vec<Bundle>,
+    steps: Vec<PromotionStep>,
+    gates: Vec<PolicyGate>,
+    graphs: Vec<Graph>,
+    now: Timestamp,
+}
+
+fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn template(name: &str, scope: &str, expression: &str) -> PolicyGate {
+    object(json!({
+        "apiVersion": "kardinal.io/v1alpha1", "kind": "PolicyGate",
+        "metadata": {"name": name, "namespace": if scope == "org" { "platform-policies" } else { "default" },
+            "labels": {"kardinal.io/scope": scope, "kardinal.io/applies-to": "prod"}},
+        "spec": {"expression": expression, "message": format!("{name} says no")},
+    }))
+}
+
+impl Scene {
+    /// dev, staging, prod with the two gates of the specification, and one Bundle with its Graph.
+    fn new() -> Scene {
+        let pipeline: Pipeline = object(json!({
+            "apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline",
+            "metadata": {"name": "my-app", "namespace": "default"},
+            "spec": {
+                "git": {"url": "https://example.com/gitops"},
+                "environments": [{"name": "dev"}, {"name": "staging"}, {"name": "prod", "approval": "pr-review"}],
+            },
+        }));
+        let gates = vec![
+            template("no-weekend-deploys", "org", "!schedule.isWeekend"),
+            template("staging-soak", "org", "bundle.upstreamSoakMinutes >= 30"),
+        ];
+        let mut scene = Scene {
+            pipeline,
+            bundles: Vec::new(),
+            steps: Vec::new(),
+            gates,
+            graphs: Vec::new(),
+            now: NOW.parse().unwrap(),
+        };
+        scene.add_bundle("my-app-v1-29-0", "1.29.0", "2026-04-09T10:00:00Z");
+        scene
+    }
+
+    fn add_bundle(&mut self, name: &str, tag: &str, created: &str) {
+        let bundle: Bundle = object(json!({
+            "apiVersion": "kardinal.io/v1alpha1", "kind": "Bundle",
+            "metadata": {"name": name, "namespace": "default", "uid": name, "creationTimestamp": created,
+                "labels": {"kardinal.io/pipeline": "my-app"}},
+            "spec": {"artifacts": {"images": [{"name": "my-app", "reference": format!("ghcr.io/myorg/my-app:{tag}")}]}},
+            "status": {"phase": "Promoting"},
+        }));
+        let gates: Vec<&PolicyGate> = self.gates.iter().collect();
+        let graph =
+            translate(&bundle, &self.pipeline, &gates, &["platform-policies".to_owned()], &[]).unwrap();
+        self.graphs.push(graph);
+        self.bundles.push(bundle);
+    }
+
+    /// Writes the record of an environment into the last Bundle.
+    fn record(mut self, environment: &str, status: Value) -> Scene {
+        let bundle = self.bundles.last_mut().unwrap();
+        let entries = &mut bundle.status.as_mut().unwrap().environments;
+        entries.insert(environment.to_owned(), object(status));
+        self
+    }
+
+    /// dev and staging are verified, staging twelve minutes ago, and the gates exist.
+    fn at_the_gates() -> Scene {
+        Scene::new()
+            .verified("dev", "2026-04-09T10:05:00Z")
+            .verified("staging", "2026-04-09T10:18:00Z")
+            .with_gates()
+    }
+
+    fn verified(self, environment: &str, at: &str) -> Scene {
+        self.record(environment, json!({"state": "Verified", "verifiedAt": at}))
+    }
+
+    /// Creates the gate instances that the Graph of the last Bundle declares.
+    fn with_gates(mut self) -> Scene {
+        let graph = self.graphs.last().unwrap();
+        let of_gates = graph.spec.nodes.iter().filter_map(|node| node.template.clone());
+        for mut gate in of_gates.filter(|template| template["kind"] == "PolicyGate") {
+            gate["metadata"]["namespace"] = json!("default");
+            gate["spec"]["upstreamEnvironment"] = json!("Verified");
+            self.gates.push(object(gate));
+        }
+        self
+    }
+
+    /// Creates the step of an environment with this status.
+    fn step(mut self, environment: &str, status: Value) -> Scene {
+        let bundle = self.bundles.last().unwrap().metadata.name.clone();
+        let approval = if environment == "prod" { "pr-review" } else { "auto" };
+        self.steps.push(object(json!({
+            "apiVersion": "kardinal.io/v1alpha1", "kind": "PromotionStep",
+            "metadata": {"name": format!("step-{environment}"), "namespace": "default"},
+            "spec": {"pipeline": "my-app", "environment": environment, "bundleRef": bundle, "approval": approval},
+            "status": status,
+        })));
+        self
+    }
+
+    fn paused(mut self) -> Scene {
+        self.gates.push(crate::intent::pause(&self.pipeline, "alice"));
+        self
+    }
+
+    fn world(&self) -> World<'_> {
+        World {
+            pipeline: &self.pipeline,
+            bundles: &self.bundles,
+            steps: &self.steps,
+            gates: &self.gates,
+            graphs: &self.graphs,
+            now: self.now,
+        }
+    }
+
+    fn explain(&self, environment: &str) -> Explanation {
+        let explanation = explain(&self.world(), Some(environment));
+        assert_eq!(explanation.environments.len(), 1, "{environment}");
+        explanation
+    }
+
+    #[track_caller]
+    fn says(&self, environment: &str, outcome: Outcome, lines: &[&str]) {
+        let explanation = self.explain(environment);
+        let text = explanation.render();
+        for line in lines {
+            assert!(text.contains(line), "`{line}` is missing in:\n{text}");
+        }
+        assert_eq!(explanation.environments[0].outcome, outcome, "{text}");
+        let word = serde_json::to_value(outcome).unwrap();
+        assert!(text.contains(&format!("RESULT: {}", word.as_str().unwrap())), "{text}");
+        // Whoever waits is told what for, and until when or why nobody knows.
+        let done = matches!(outcome, Outcome::Verified | Outcome::Failed | Outcome::Idle);
+        assert_eq!(explanation.environments[0].waits.is_empty(), done, "{text}");
+        assert!(done || text.contains("ETA: "), "{text}");
+    }
+}
+
+#[test]
+fn the_sample_of_the_specification_is_printed_to_the_letter() {
+    let text = Scene::at_the_gates().explain("prod").render();
+    assert_eq!(
+        text,
+        "\
+PROMOTION: my-app / prod
+  Bundle: v1.29.0
+
+POLICY GATES:
+  no-weekend-deploys  [org]   PASS   schedule.isWeekend = false
+  staging-soak        [org]   FAIL   bundle.upstreamSoakMinutes = 12 (threshold: >= 30)
+                                     ETA: ~18 minutes (based on staging verifiedAt)
+
+RESULT: BLOCKED by staging-soak
+"
+    );
+}
+
+#[test]
+fn a_closed_gate_has_its_exact_time() {
+    let explanation = Scene::at_the_gates().explain("prod");
+    let promotion = &explanation.environments[0];
+    let soak = &promotion.gates[1];
+    assert_eq!(soak.verdict, GateVerdict::Fail);
+    assert_eq!(soak.eta, Some("2026-04-09T10:48:00Z".parse().unwrap()));
+    assert_eq!(promotion.waits[0].on, WaitOn::Gate);
+    assert_eq!(promotion.waits[0].eta, soak.eta);
+    assert_eq!(explanation.next_change, soak.eta, "before the weekend begins");
+    let json = serde_json::to_value(&explanation).unwrap();
+    assert_eq!(json["environments"][0]["gates"][1]["verdict"], "FAIL");
+    assert_eq!(json["environments"][0]["gates"][1]["eta"], "2026-04-09T10:48:00Z");
+    assert_eq!(json["environments"][0]["outcome"], "BLOCKED");
+}
+
+#[test]
+fn overrides_of_the_instance_and_of_the_template_count() {
+    let given = json!({"reason": "outage", "createdBy": "alice", "expiresAt": "2026-04-09T11:00:00Z"});
+    for namespace in ["default", "platform-policies"] {
+        let mut scene = Scene::at_the_gates();
+        let is_soak = |gate: &&mut PolicyGate| {
+            gate.metadata.namespace.as_deref() == Some(namespace) && gate.spec.expression.contains("Soak")
+        };
+        let gate = scene.gates.iter_mut().find(is_soak).unwrap();
+        gate.spec.overrides.push(object(given.clone()));
+        let text = scene.explain("prod").render();
+        assert!(text.contains("PASS   overridden by alice: outage"), "{namespace}: {text}");
+    }
+}
+
+#[test]
+fn a_broken_gate_needs_a_person() {
+    let mut scene = Scene::at_the_gates();
+    for gate in &mut scene.gates {
+        gate.spec.expression = gate.spec.expression.replace("isWeekend", "isHoliday");
+    }
+    scene.says("prod", Outcome::Blocked, &["isHoliday", "no ETA: needs a person to correct the expression"]);
+}
+
+#[test]
+fn a_weekend_ends_by_itself() {
+    let mut scene = Scene::at_the_gates();
+    scene.now = "2026-04-11T15:00:00Z".parse().unwrap();
+    let lines = [
+        "schedule.isWeekend = true",
+        "ETA: ~33 hours, Monday 2026-04-13 00:00 UTC (based on the schedule in UTC)",
+    ];
+    scene.says("prod", Outcome::Blocked, &lines);
+    assert!(scene.explain("prod").render().ends_with("RESULT: BLOCKED by no-weekend-deploys\n"));
+}
+
+#[test]
+fn gates_to_come_are_pending_and_the_environment_before_is_named() {
+    let scene =
+        Scene::new().step("dev", json!({"state": "Promoting", "message": "pushing the change to `main`"}));
+    let lines = [
+        "staging-soak        [org]   PENDING   is asked when staging is verified",
+        "RESULT: WAITING for staging to be verified",
+    ];
+    scene.says("prod", Outcome::Waiting, &lines);
+    scene.says(
+        "staging",
+        Outcome::Waiting,
+        &["dev  PROMOTING: pushing the change to `main`", "no ETA: follows when dev is verified"],
+    );
+    scene.says("dev", Outcome::Promoting, &["RESULT: PROMOTING: pushing the change to `main`"]);
+}
+
+#[test]
+fn a_pull_request_needs_a_person() {
+    let status = json!({
+        "state": "WaitingForMerge", "prURL": "http://127.0.0.1:8440/forge/default/gitops/pulls/3",
+        "outputs": {"prNumber": "3", "commit": "abc"}, "message": "waiting for PR #3 to be merged",
+    });
+    let mut scene = Scene::at_the_gates().step("prod", status);
+    scene.now = "2026-04-09T10:50:00Z".parse().unwrap();
+    let lines = [
+        "staging-soak        [org]   PASS",
+        "WAITING FOR:\n  PR #3  http://127.0.0.1:8440/forge/default/gitops/pulls/3\n",
+        "no ETA: needs a person to merge PR #3",
+        "RESULT: WAITING for PR #3 to be merged",
+    ];
+    scene.says("prod", Outcome::Waiting, &lines);
+}
+
+#[test]
+fn a_pull_request_with_conflicts_says_so() {
+    let said = "PR #3 has conflicts with `main`: resolve them, then merge it";
+    let status = json!({"state": "WaitingForMerge", "prURL": "https://example.com/pull/3", "message": said});
+    Scene::at_the_gates().step("prod", status).says(
+        "prod",
+        Outcome::Waiting,
+        &[said, "RESULT: WAITING for PR #3"],
+    );
+}
+
+#[test]
+fn health_has_a_last_reason_and_a_deadline() {
+    let status = json!({
+        "state": "HealthChecking", "promotedAt": "2026-04-09T10:24:00Z",
+        "message": "checking health: Deployment `my-app`: 1 of 3 replicas are updated",
+    });
+    let scene = Scene::at_the_gates().step("prod", status);
+    let lines = [
+        "1 of 3 replicas are updated",
+        "no ETA: no later than 2026-04-09T10:34:00Z, or it fails (in 4 minutes)",
+        "RESULT: WAITING for prod to become healthy",
+    ];
+    scene.says("prod", Outcome::Waiting, &lines);
+    assert_eq!(scene.explain("prod").next_change, Some("2026-04-09T10:34:00Z".parse().unwrap()));
+}
+
+#[test]
+fn a_pause_is_a_closed_gate_that_a_person_opens() {
+    let scene = Scene::at_the_gates().paused();
+    let lines =
+        ["freeze-my-app", "paused by alice", "no ETA: needs a person to run `kardinal resume my-app`"];
+    scene.says("prod", Outcome::Blocked, &lines);
+    assert!(scene.explain("prod").render().ends_with("RESULT: BLOCKED by freeze-my-app, staging-soak\n"));
+    let mut by_spec = Scene::at_the_gates();
+    by_spec.pipeline.spec.paused = Some(true);
+    by_spec.says(
+        "prod",
+        Outcome::Blocked,
+        &["RESULT: BLOCKED by spec.paused, staging-soak", "kardinal resume my-app"],
+    );
+}
+
+#[test]
+fn refused_credentials_need_a_person() {
+    let said = "the Secret `github-token` has no key `token`: add it";
+    let status = json!({"state": "Promoting", "message": said, "conditions": [{
+        "type": "Blocked", "status": "True", "reason": "ActionNeeded", "message": said,
+        "lastTransitionTime": "2026-04-09T10:20:00Z",
+    }]});
+    let scene = Scene::at_the_gates().step("prod", status);
+    scene.says(
+        "prod",
+        Outcome::Blocked,
+        &["no ETA: needs a person to mend it", &format!("RESULT: BLOCKED: {said}")],
+    );
+}
+
+#[test]
+fn ends_are_told_with_their_reasons() {
+    let passed =
+        json!([{"name": "staging-soak", "result": "pass", "reason": "bundle.upstreamSoakMinutes = 45"}]);
+    let verified = json!({"state": "Verified", "verifiedAt": "2026-04-09T10:29:00Z", "evidence": {"policyGates": passed}});
+    let scene = Scene::at_the_gates().record("prod", verified);
+    let lines = ["PASS   bundle.upstreamSoakMinutes = 45", "RESULT: VERIFIED at 2026-04-09T10:29:00Z"];
+    scene.says("prod", Outcome::Verified, &lines);
+    let failed = json!({"state": "Failed", "message": "PR #3 was closed without merging"});
+    Scene::at_the_gates().record("prod", failed).says(
+        "prod",
+        Outcome::Failed,
+        &["RESULT: FAILED: PR #3 was closed"],
+    );
+}
+
+#[test]
+fn the_newest_bundle_on_its_way_counts_and_refused_ones_are_noted() {
+    let mut scene = Scene::at_the_gates().verified("prod", "2026-04-09T10:20:00Z");
+    scene.bundles[0].status.as_mut().unwrap().phase = Some(kardinal_api::kardinal::BundlePhase::Verified);
+    scene.says("prod", Outcome::Verified, &["Bundle: v1.29.0"]);
+    scene.add_bundle("my-app-v1-30-0", "1.30.0", "2026-04-09T10:25:00Z");
+    scene.says("prod", Outcome::Waiting, &["Bundle: v1.30.0", "WAITING for staging"]);
+    let status = scene.bundles[1].status.as_mut().unwrap();
+    *status = object(json!({"phase": "SkipDenied", "conditions": [{
+        "type": "Ready", "status": "False", "reason": "SkipDenied", "message": "`staging` may not be skipped",
+        "lastTransitionTime": "2026-04-09T10:25:00Z",
+    }]}));
+    let lines = [
+        "Bundle: v1.29.0",
+        "Note: v1.30.0 (my-app-v1-30-0) does not come here: `staging` may not be skipped",
+    ];
+    scene.says("prod", Outcome::Verified, &lines);
+}
+
+#[test]
+fn without_a_bundle_there_is_nothing_to_wait_for() {
+    let mut scene = Scene::new();
+    scene.bundles.clear();
+    scene.says("prod", Outcome::Idle, &["RESULT: IDLE: no Bundle is on its way to prod"]);
+    assert_eq!(explain(&scene.world(), None).environments.len(), 3);
+    assert!(explain(&scene.world(), Some("qa")).environments.is_empty());
+}
+
+#[test]
+fn a_bundle_nobody_has_looked_at_says_what_it_waits_for() {
+    let mut scene = Scene::new();
+    scene.graphs.clear();
+    scene.bundles[0].status = None;
+    scene.says("dev", Outcome::Promoting, &["kardinal doctor"]);
+}
+
+#[test]
+fn durations_round_up_to_one_unit() {
+    let table = [
+        (0, "0 seconds"),
+        (1, "1 second"),
+        (90, "90 seconds"),
+        (91, "2 minutes"),
+        (1061, "18 minutes"),
+        (1080, "18 minutes"),
+        (7199, "120 minutes"),
+        (7200, "2 hours"),
+        (172_800, "2 days"),
+    ];
+    for (seconds, text) in table {
+        assert_eq!(roughly(jiff::SignedDuration::from_secs(seconds)), text);
+    }
+    let table = [
+        ("1.29.0", "v1.29.0"),
+        ("v1.2", "v1.2"),
+        ("12345678", "12345678"),
+        ("latest", "latest"),
+        ("1.29-rc", "v1.29-rc"),
+    ];
+    for (version, text) in table {
+        assert_eq!(display_version(version), text);
+    }
+}

@@ -1,0 +1,132 @@
+//! An explanation as text for people.
+
+use std::fmt::Write as _;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Explanation, Gate, GateVerdict, Promotion, Wait, WaitOn};
+
+/// All environments, one block for each.
+pub(super) fn render(explanation: &Explanation) -> String {
+    let blocks: Vec<String> = explanation
+        .environments
+        .iter()
+        .map(|promotion| block(&explanation.pipeline, promotion, explanation.now))
+        .collect();
+    blocks.join("\n")
+}
+
+fn block(pipeline: &str, promotion: &Promotion, now: Timestamp) -> String {
+    let mut text = format!("PROMOTION: {pipeline} / {}\n", promotion.environment);
+    if let Some(version) = &promotion.version {
+        let _ = writeln!(text, "  Bundle: {}", display_version(version));
+    }
+    for note in &promotion.notes {
+        let _ = writeln!(text, "  Note: {note}");
+    }
+    if !promotion.gates.is_empty() {
+        text.push_str("\nPOLICY GATES:\n");
+        text.push_str(&gate_table(&promotion.gates, now));
+    }
+    let waits: Vec<&Wait> = promotion
+        .waits
+        .iter()
+        .filter(|wait| wait.on != WaitOn::Gate)
+        // A pause that is a gate is in the table already.
+        .filter(|wait| !promotion.gates.iter().any(|gate| gate.name == wait.name))
+        .collect();
+    if !waits.is_empty() {
+        text.push_str("\nWAITING FOR:\n");
+        text.push_str(&wait_table(&waits, now));
+    }
+    let _ = writeln!(text, "\nRESULT: {}", promotion.result);
+    text
+}
+
+fn gate_table(gates: &[Gate], now: Timestamp) -> String {
+    let scope = |gate: &Gate| format!("[{}]", gate.scope.as_deref().unwrap_or("-"));
+    let names = width(gates.iter().map(|gate| gate.name.clone())) + 2;
+    let scopes = width(gates.iter().map(scope)) + 3;
+    let verdicts = width(gates.iter().map(|gate| word(gate.verdict).to_owned())) + 3;
+    let mut text = String::new();
+    for gate in gates {
+        let after = if gate.blocking { "" } else { " (holds what comes after)" };
+        let (name, scope, verdict, reason) = (&gate.name, scope(gate), word(gate.verdict), &gate.reason);
+        line(&mut text, &format!("  {name:names$}{scope:scopes$}{verdict:verdicts$}{reason}{after}"));
+        if gate.verdict == GateVerdict::Fail {
+            let basis = gate.basis.as_deref().unwrap_or_default();
+            let indent = 2 + names + scopes + verdicts;
+            line(&mut text, &format!("{:indent$}{}", "", eta(gate.eta, basis, now)));
+        }
+    }
+    text
+}
+
+fn wait_table(waits: &[&Wait], now: Timestamp) -> String {
+    let names = width(waits.iter().map(|wait| wait.name.clone())) + 2;
+    let mut text = String::new();
+    for wait in waits {
+        line(&mut text, &format!("  {:names$}{}", wait.name, wait.detail));
+        let indent = 2 + names;
+        line(&mut text, &format!("{:indent$}{}", "", eta(wait.eta, &wait.basis, now)));
+    }
+    text
+}
+
+/// `ETA: ~18 minutes (based on staging verifiedAt)`, or why there is none.
+fn eta(eta: Option<Timestamp>, basis: &str, now: Timestamp) -> String {
+    let Some(eta) = eta else { return format!("no ETA: {basis}") };
+    let left = eta.duration_since(now);
+    let about = roughly(left);
+    if left < SignedDuration::from_hours(2) {
+        return format!("ETA: ~{about} ({basis})");
+    }
+    let when = eta.to_zoned(TimeZone::UTC).strftime("%A %Y-%m-%d %H:%M UTC").to_string();
+    format!("ETA: ~{about}, {when} ({basis})")
+}
+
+/// A duration in one unit, rounded up: `18 minutes`.
+pub fn roughly(duration: SignedDuration) -> String {
+    let whole = u64::try_from(duration.as_secs()).unwrap_or(0);
+    let seconds = whole + u64::from(duration.subsec_nanos() > 0);
+    let (count, unit) = match seconds {
+        0..=90 => (seconds, "second"),
+        91..=7199 => (seconds.div_ceil(60), "minute"),
+        7200..=172_799 => (seconds.div_ceil(3600), "hour"),
+        _ => (seconds.div_ceil(86_400), "day"),
+    };
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {unit}{plural}")
+}
+
+/// A version as people say it: numbers with dots get a `v` before them.
+pub fn display_version(version: &str) -> String {
+    let mut parts = version.split('.');
+    let is_number = |part: Option<&str>| {
+        part.is_some_and(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let starts_with_digit =
+        |part: Option<&str>| part.is_some_and(|part| part.starts_with(|c: char| c.is_ascii_digit()));
+    match is_number(parts.next()) && starts_with_digit(parts.next()) {
+        true => format!("v{version}"),
+        false => version.to_owned(),
+    }
+}
+
+fn word(verdict: GateVerdict) -> &'static str {
+    match verdict {
+        GateVerdict::Pass => "PASS",
+        GateVerdict::Fail => "FAIL",
+        GateVerdict::Pending => "PENDING",
+    }
+}
+
+fn width(cells: impl Iterator<Item = String>) -> usize {
+    cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+}
+
+fn line(text: &mut String, line: &str) {
+    text.push_str(line.trim_end());
+    text.push('\n');
+}

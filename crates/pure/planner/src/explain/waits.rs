@@ -1,0 +1,257 @@
+//! What an environment waits for, and the one line that sums it up.
+
+use jiff::{SignedDuration, Timestamp};
+use kardinal_api::kardinal::{Approval, PromotionState, PromotionStep};
+
+use super::choose::Journey;
+use super::gates::pauses;
+use super::text::roughly;
+use super::{Gate, GateVerdict, Outcome, Promotion, Wait, WaitOn, World};
+use crate::bundle::{name_of, why};
+
+/// How long an environment may take to become healthy when the step does not say.
+const HEALTH_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
+
+/// What is waited for, the most important first. `before` are the environments that were explained already.
+pub(super) fn waits(
+    world: &World<'_>,
+    journey: &Journey<'_>,
+    gates: &[Gate],
+    before: &[Promotion],
+) -> Vec<Wait> {
+    let mut waits = Vec::new();
+    match journey.state() {
+        Some(PromotionState::Verified | PromotionState::Failed) => {}
+        Some(PromotionState::HealthChecking) => {
+            waits.extend(action(journey).or_else(|| health(world, journey)))
+        }
+        Some(PromotionState::WaitingForMerge) => {
+            waits.extend(paused(world));
+            waits.extend(action(journey));
+            waits.push(pull_request(journey));
+            waits.extend(closed(gates));
+        }
+        Some(PromotionState::Promoting) => {
+            waits.extend(paused(world));
+            waits.extend(action(journey));
+            if !has_begun(journey) {
+                waits.extend(closed(gates));
+            }
+            if waits.is_empty() {
+                waits.push(controller(journey));
+            }
+        }
+        None | Some(PromotionState::Pending) => {
+            waits.extend(paused(world));
+            waits.extend(action(journey));
+            waits.extend(upstreams(journey, before));
+            waits.extend(closed(gates));
+            if waits.is_empty() {
+                waits.push(controller(journey));
+            }
+        }
+    }
+    waits
+}
+
+/// The answer in one word and in one line.
+pub(super) fn result(journey: &Journey<'_>, waits: &[Wait]) -> (Outcome, String) {
+    let said = journey.entry().and_then(|entry| entry.message.clone());
+    match journey.state() {
+        Some(PromotionState::Verified) => {
+            let at = journey.entry().and_then(|entry| entry.verified_at);
+            let at = at.map(|at| format!(" at {at:.0}")).unwrap_or_default();
+            return (Outcome::Verified, format!("VERIFIED{at}"));
+        }
+        Some(PromotionState::Failed) => {
+            let said = said.unwrap_or_else(|| "the promotion has failed".to_owned());
+            return (Outcome::Failed, format!("FAILED: {said}"));
+        }
+        _ => {}
+    }
+    let Some(first) = waits.first() else { return (Outcome::Promoting, "PROMOTING".to_owned()) };
+    let named = |on: &[WaitOn]| {
+        let names: Vec<&str> =
+            waits.iter().filter(|wait| on.contains(&wait.on)).map(|wait| wait.name.as_str()).collect();
+        names.join(", ")
+    };
+    match first.on {
+        WaitOn::Pause | WaitOn::Gate => {
+            (Outcome::Blocked, format!("BLOCKED by {}", named(&[WaitOn::Pause, WaitOn::Gate])))
+        }
+        WaitOn::Action => (Outcome::Blocked, format!("BLOCKED: {}", first.detail)),
+        WaitOn::PullRequest => (Outcome::Waiting, format!("WAITING for {} to be merged", first.name)),
+        WaitOn::Health => (Outcome::Waiting, format!("WAITING for {} to become healthy", first.name)),
+        WaitOn::Upstream => {
+            (Outcome::Waiting, format!("WAITING for {} to be verified", named(&[WaitOn::Upstream])))
+        }
+        WaitOn::Controller => (Outcome::Promoting, format!("PROMOTING: {}", first.detail)),
+    }
+}
+
+fn paused(world: &World<'_>) -> Vec<Wait> {
+    let pipeline = name_of(&world.pipeline.metadata);
+    let resume = format!("needs a person to run `kardinal resume {pipeline}`");
+    let pause = |name: &str, detail: &str| Wait {
+        on: WaitOn::Pause,
+        name: name.to_owned(),
+        detail: detail.to_owned(),
+        eta: None,
+        deadline: None,
+        basis: resume.clone(),
+    };
+    let mut waits: Vec<Wait> = pauses(world)
+        .map(|gate| {
+            pause(name_of(&gate.metadata), gate.spec.message.as_deref().unwrap_or("the Pipeline is paused"))
+        })
+        .collect();
+    if world.pipeline.spec.paused() {
+        waits.push(pause("spec.paused", "the Pipeline is paused"));
+    }
+    waits
+}
+
+/// Something that is not permitted until somebody mends it.
+fn action(journey: &Journey<'_>) -> Option<Wait> {
+    let status = journey.step?.status.as_ref()?;
+    let blocked = status.conditions.iter().find(|one| one.type_ == "Blocked" && one.status == "True")?;
+    Some(Wait {
+        on: WaitOn::Action,
+        name: blocked.reason.clone(),
+        detail: blocked.message.clone(),
+        eta: None,
+        deadline: None,
+        basis: "needs a person to mend it; it goes on by itself then".to_owned(),
+    })
+}
+
+/// The closed gates in front of the environment; a pause is told by itself.
+fn closed(gates: &[Gate]) -> impl Iterator<Item = Wait> {
+    let holds = |gate: &&Gate| {
+        let is_pause = gate.basis.as_deref().is_some_and(|basis| basis.contains("kardinal resume"));
+        gate.blocking && gate.verdict == GateVerdict::Fail && !is_pause
+    };
+    gates.iter().filter(holds).map(|gate| Wait {
+        on: WaitOn::Gate,
+        name: gate.name.clone(),
+        detail: gate.reason.clone(),
+        eta: gate.eta,
+        deadline: None,
+        basis: gate.basis.clone().unwrap_or_default(),
+    })
+}
+
+fn pull_request(journey: &Journey<'_>) -> Wait {
+    let status = journey.step.and_then(|step| step.status.as_ref());
+    let url = status.and_then(|status| status.pr_url.clone());
+    let url = url.or_else(|| journey.entry().and_then(|entry| entry.pr_url.clone())).unwrap_or_default();
+    let number =
+        status.and_then(|status| status.outputs.get("prNumber").cloned()).or_else(|| number_of(&url));
+    let name = number.map_or_else(|| "the pull request".to_owned(), |number| format!("PR #{number}"));
+    let conflict = status.and_then(|status| status.message.clone()).filter(|said| said.contains("conflict"));
+    let detail = match conflict {
+        Some(conflict) => format!("{url} ({conflict})"),
+        None => url,
+    };
+    let reviewed =
+        journey.step.is_none_or(|step| step.spec.approval.unwrap_or_default() == Approval::PrReview);
+    let basis = match reviewed {
+        true => format!("needs a person to merge {name}"),
+        false => format!("kardinal merges {name} by itself"),
+    };
+    Wait { on: WaitOn::PullRequest, name, detail, eta: None, deadline: None, basis }
+}
+
+/// Whether something was written already; the gates are asked up to then.
+fn has_begun(journey: &Journey<'_>) -> bool {
+    journey
+        .step
+        .and_then(|step| step.status.as_ref())
+        .is_some_and(|status| status.outputs.contains_key("commit"))
+}
+
+/// The digits at the end of a pull request's URL.
+fn number_of(url: &str) -> Option<String> {
+    let last = url.trim_end_matches('/').rsplit('/').next()?;
+    (!last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit())).then(|| last.to_owned())
+}
+
+fn health(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
+    let entry = journey.entry();
+    let said = journey.step.and_then(|step| step.status.as_ref()?.message.clone());
+    let said = said.or_else(|| entry?.message.clone());
+    // As the step counts: from when the change was in, or from when the check began.
+    let begun = journey.step.and_then(|step| {
+        let tasks = &step.status.as_ref()?.steps;
+        tasks.iter().find(|task| task.name == "health-check")?.started_at
+    });
+    let since = begun.max(entry.and_then(|entry| entry.promoted_at));
+    let deadline = since.and_then(|since| since.checked_add(timeout(journey.step)).ok());
+    let basis = match deadline {
+        Some(deadline) => format!("no later than {deadline:.0}, or it fails ({})", left(deadline, world.now)),
+        None => "it goes on as soon as the environment is healthy".to_owned(),
+    };
+    Some(Wait {
+        on: WaitOn::Health,
+        name: journey.environment.clone(),
+        detail: said.unwrap_or_else(|| "the environment is being watched".to_owned()),
+        eta: None,
+        deadline,
+        basis,
+    })
+}
+
+fn left(deadline: Timestamp, now: Timestamp) -> String {
+    match deadline > now {
+        true => format!("in {}", roughly(deadline.duration_since(now))),
+        false => "now".to_owned(),
+    }
+}
+
+fn timeout(step: Option<&PromotionStep>) -> SignedDuration {
+    let wanted = step.and_then(|step| step.spec.health.as_ref()?.timeout.as_ref()?.parse().ok());
+    wanted.unwrap_or(HEALTH_TIMEOUT)
+}
+
+/// The environments before this one that are not verified, with what those wait for.
+fn upstreams(journey: &Journey<'_>, before: &[Promotion]) -> Vec<Wait> {
+    let open = journey
+        .upstreams
+        .iter()
+        .filter(|name| journey.record(name).and_then(|entry| entry.state) != Some(PromotionState::Verified));
+    open.map(|name| {
+        let bundle = name_of(&journey.bundle.metadata);
+        let known = before
+            .iter()
+            .find(|promotion| promotion.environment == *name && promotion.bundle.as_deref() == Some(bundle));
+        let detail = known.map_or_else(|| "is not verified yet".to_owned(), |known| known.result.clone());
+        Wait {
+            on: WaitOn::Upstream,
+            name: name.clone(),
+            detail,
+            eta: None,
+            deadline: None,
+            basis: format!("follows when {name} is verified"),
+        }
+    })
+    .collect()
+}
+
+/// kardinal's own next move, as the step, the Graph or the Bundle tells it.
+fn controller(journey: &Journey<'_>) -> Wait {
+    let of_step = journey.step.and_then(|step| step.status.as_ref()?.message.clone());
+    let of_node = journey.node_status().and_then(|node| node.message.clone());
+    let of_bundle = journey.graph.is_none().then(|| why(&journey.bundle).map(str::to_owned)).flatten();
+    let detail = of_step.or(of_node).or(of_bundle).unwrap_or_else(|| match journey.step {
+        Some(_) => "the step is about to begin".to_owned(),
+        None => "the step is about to be created".to_owned(),
+    });
+    Wait {
+        on: WaitOn::Controller,
+        name: "kardinal".to_owned(),
+        detail,
+        eta: None,
+        deadline: None,
+        basis: "kardinal is working on it; `kardinal doctor` tells whether it runs".to_owned(),
+    }
+}
