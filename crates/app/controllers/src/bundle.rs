@@ -87,7 +87,9 @@ impl driver::Controller for Controller {
         if !view.settled() {
             return Next::At(None);
         }
-        let Some(observation) = Observation::of(&view, key, &self.context.policy_namespaces) else { return Next::Never };
+        let Some(observation) = Observation::of(&view, key, &self.context.policy_namespaces) else {
+            return Next::Never;
+        };
         let now = self.context.clock.now();
         let plan = observation.plan(&self.context.policy_namespaces, now);
         for effect in &plan.effects {
@@ -184,12 +186,16 @@ async fn act(context: &Context, namespace: &str, effect: &Effect) -> Result<(), 
         name: name.to_owned(),
     };
     let answer = match effect {
-        Effect::CreateGraph(graph) => create(context, &place(&gvk::<Graph>(), name(&graph.metadata)), graph).await,
+        Effect::CreateGraph(graph) => {
+            create(context, &place(&gvk::<Graph>(), name(&graph.metadata)), graph).await
+        }
         Effect::CreateBundle(bundle) => {
             create(context, &place(&gvk::<Bundle>(), name(&bundle.metadata)), bundle).await
         }
         Effect::DeleteGraph { name, uid } => context.writer.delete(&place(&gvk::<Graph>(), name), uid).await,
-        Effect::DeleteBundle { name, uid } => context.writer.delete(&place(&gvk::<Bundle>(), name), uid).await,
+        Effect::DeleteBundle { name, uid } => {
+            context.writer.delete(&place(&gvk::<Bundle>(), name), uid).await
+        }
     };
     match answer {
         // A name that is taken is seen in the next pass, which knows what it means.

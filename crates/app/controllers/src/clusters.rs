@@ -30,7 +30,12 @@ impl Clusters {
     }
 
     /// The watches of the cluster that a Secret leads to; why not, otherwise.
-    pub(crate) async fn watches(&self, context: &Context, namespace: &str, secret: &str) -> Result<Arc<Watches>, String> {
+    pub(crate) async fn watches(
+        &self,
+        context: &Context,
+        namespace: &str,
+        secret: &str,
+    ) -> Result<Arc<Watches>, String> {
         let key = (namespace.to_owned(), secret.to_owned());
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         if let Some(watches) = known {

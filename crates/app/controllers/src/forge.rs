@@ -258,7 +258,8 @@ fn repo_facts(seen: Comparison) -> RepoFacts {
 }
 
 fn merge_order(effect: PullRequestEffect) -> MergeOrder {
-    let PullRequestEffect::Merge { base, head, expected_base, expected_head, message, author, email, time } = effect;
+    let PullRequestEffect::Merge { base, head, expected_base, expected_head, message, author, email, time } =
+        effect;
     MergeOrder {
         base,
         head,

@@ -145,16 +145,21 @@ impl Context {
     }
 
     /// The forge of a step.
-    pub(crate) async fn forge(&self, namespace: &str, step: &PromotionStep) -> Result<Arc<dyn Forge>, Trouble> {
+    pub(crate) async fn forge(
+        &self,
+        namespace: &str,
+        step: &PromotionStep,
+    ) -> Result<Arc<dyn Forge>, Trouble> {
         let remote = self.remote(namespace, step).await?;
         let provider = step.spec.git.as_ref().and_then(|git| git.provider).unwrap_or(GitProvider::Github);
         let credentials = match &remote.credentials {
             kardinal_git::Credentials::None => scm::Credentials::None,
-            kardinal_git::Credentials::Token(token) => scm::Credentials::Token(scm::Secret::new(token.reveal())),
-            kardinal_git::Credentials::Basic { user, password } => scm::Credentials::Basic {
-                user: user.clone(),
-                password: scm::Secret::new(password.reveal()),
-            },
+            kardinal_git::Credentials::Token(token) => {
+                scm::Credentials::Token(scm::Secret::new(token.reveal()))
+            }
+            kardinal_git::Credentials::Basic { user, password } => {
+                scm::Credentials::Basic { user: user.clone(), password: scm::Secret::new(password.reveal()) }
+            }
         };
         let opened = self.forges.open(provider, &remote.url, &credentials, remote.ca.as_deref());
         opened.map_err(|error| match error {

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use kardinal_cluster::Change;
 use kardinal_planner::graph::{self as planner, Memory};
 
-use crate::driver::{self, Key, Next};
 use crate::Context;
+use crate::driver::{self, Key, Next};
 use act::Outcomes;
 use observe::{Observation, Unseen};
 use routes::Routes;
@@ -85,7 +85,12 @@ async fn report(
     let mut retry = outcomes.failed;
     if let Some(status) = &report.status {
         match act::write_status(&controller.context, observation, status).await {
-            Ok(()) => controller.context.tell(planner::MANAGER, &observation.id(), &observation.uid(), &report.notes, now).await,
+            Ok(()) => {
+                controller
+                    .context
+                    .tell(planner::MANAGER, &observation.id(), &observation.uid(), &report.notes, now)
+                    .await
+            }
             Err(delay) => retry = Some(delay),
         }
     }

@@ -151,7 +151,12 @@ pub struct Controllers {
 
 impl Controllers {
     /// Starts the controllers on this cluster. The kinds must be served already.
-    pub fn start(client: kube::Client, clock: Arc<dyn Clock>, settings: &Settings, outside: Outside) -> Controllers {
+    pub fn start(
+        client: kube::Client,
+        clock: Arc<dyn Clock>,
+        settings: &Settings,
+        outside: Outside,
+    ) -> Controllers {
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         let kinds = Arc::new(Kinds::new(client.clone()));
@@ -174,9 +179,9 @@ impl Controllers {
         });
         let workers = settings.concurrency;
         // A step waits for other machines, so many of them may be under way.
-        let steps = settings
-            .promotions
-            .then(|| driver::spawn(promotion_step::Controller::new(context.clone()), workers * 8, &stop, &tasks));
+        let steps = settings.promotions.then(|| {
+            driver::spawn(promotion_step::Controller::new(context.clone()), workers * 8, &stop, &tasks)
+        });
         let mut listeners: Vec<Arc<dyn Listener>> = Vec::new();
         let plans_here = !matches!(settings.shards, Shards::Only(_));
         if plans_here && settings.graph_controller == GraphController::Embedded {
@@ -185,7 +190,12 @@ impl Controllers {
         listeners.extend(steps.clone().map(|steps| steps as Arc<dyn Listener>));
         if settings.promotions && plans_here {
             listeners.push(driver::spawn(bundle::Controller::new(context.clone()), workers, &stop, &tasks));
-            listeners.push(driver::spawn(policy_gate::Controller::new(context.clone()), workers, &stop, &tasks));
+            listeners.push(driver::spawn(
+                policy_gate::Controller::new(context.clone()),
+                workers,
+                &stop,
+                &tasks,
+            ));
             listeners.push(driver::spawn(pipeline::Controller::new(context.clone()), 1, &stop, &tasks));
         }
         let forge = outside.forge.map(|local| {

@@ -125,13 +125,29 @@ fn millis() -> Histogram {
 impl Metrics {
     fn register(&mut self) {
         let registry = &mut self.registry;
-        registry.register("bundles_created", "Bundles that were seen for the first time", self.bundles_created.clone());
-        registry.register("promotions_opened", "Pull requests that were opened", self.promotions_opened.clone());
-        registry.register("promotions_merged", "Pull requests that were merged", self.promotions_merged.clone());
+        registry.register(
+            "bundles_created",
+            "Bundles that were seen for the first time",
+            self.bundles_created.clone(),
+        );
+        registry.register(
+            "promotions_opened",
+            "Pull requests that were opened",
+            self.promotions_opened.clone(),
+        );
+        registry.register(
+            "promotions_merged",
+            "Pull requests that were merged",
+            self.promotions_merged.clone(),
+        );
         registry.register("promotions_failed", "Promotions that failed", self.promotions_failed.clone());
         registry.register("rollbacks", "Rollbacks that were begun", self.rollbacks.clone());
         registry.register("policy_gates_evaluated", "Evaluations of gates", self.gates_evaluated.clone());
-        registry.register("policy_gates_blocked", "Evaluations that held a promotion", self.gates_blocked.clone());
+        registry.register(
+            "policy_gates_blocked",
+            "Evaluations that held a promotion",
+            self.gates_blocked.clone(),
+        );
         registry.register(
             "health_check_duration_seconds",
             "From the change's arrival to a healthy environment",

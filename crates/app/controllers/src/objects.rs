@@ -62,7 +62,11 @@ pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
 
 /// A label's value.
 pub(crate) fn label<'a>(object: &'a Value, name: &str) -> &'a str {
-    object.pointer("/metadata/labels").and_then(|labels| labels.get(name)).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer("/metadata/labels")
+        .and_then(|labels| labels.get(name))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// The object of this kind that a change is about, in its newest form that is known.

@@ -156,5 +156,7 @@ pub(crate) fn previous(view: &View, namespace: &str, bundle: &Bundle, environmen
     let siblings: Vec<Bundle> =
         list(view, Some(namespace), |other| label(other, "kardinal.io/pipeline") == pipeline);
     let others = siblings.into_iter().filter(|other| other.metadata.name != bundle.metadata.name);
-    others.max_by_key(|other| verified_at(other, environment)).filter(|other| verified_at(other, environment).is_some())
+    others
+        .max_by_key(|other| verified_at(other, environment))
+        .filter(|other| verified_at(other, environment).is_some())
 }

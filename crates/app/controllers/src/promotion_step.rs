@@ -109,7 +109,9 @@ impl Controller {
             };
             match (effect, outcome) {
                 (_, Outcome::PullRequest(found)) => memory.pull_request = Some(found.clone()),
-                (Effect::ClosePullRequest { .. } | Effect::MergePullRequest { .. }, _) => memory.pull_request = None,
+                (Effect::ClosePullRequest { .. } | Effect::MergePullRequest { .. }, _) => {
+                    memory.pull_request = None
+                }
                 _ => {}
             }
         });

@@ -1,10 +1,14 @@
 //! What can be typed.
 
+mod promotion;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kardinal_controllers::{GraphController, Shards};
+
+pub(crate) use promotion::*;
 
 /// Gets a new version safely to production.
 #[derive(Debug, Parser)]
@@ -26,6 +30,36 @@ pub(crate) enum Command {
     Up(UpArguments),
     /// Runs the controllers on a Kubernetes cluster
     Controller(ControllerArguments),
+    /// Makes a Pipeline from a few lines, or prints a Pipeline as a Graph
+    Init(InitArguments),
+    /// Lists Pipelines, Bundles and steps
+    Get(GetArguments),
+    /// Creates a Bundle
+    Create(CreateArguments),
+    /// Promotes what a Bundle carries to an environment
+    Promote(PromoteArguments),
+    /// Tells why a promotion waits, for what and until when
+    Explain(ExplainArguments),
+    /// Brings an environment back to what it had before
+    Rollback(RollbackArguments),
+    /// Holds a Pipeline, the promotions under way included
+    Pause(PauseArguments),
+    /// Lets a paused Pipeline go on
+    Resume(ResumeArguments),
+    /// Shows what was promoted when, by whom and on which evidence
+    History(HistoryArguments),
+    /// Lists, checks and simulates gates
+    Policy(PolicyArguments),
+    /// Lets Bundles on their way pass a gate for a while
+    Override(OverrideArguments),
+    /// Compares what two Bundles carry
+    Diff(DiffArguments),
+    /// Reviews the pull requests of the local forge
+    Pr(PrArguments),
+    /// Looks for what keeps kardinal from working, and tells the remedies
+    Doctor(DoctorArguments),
+    /// Prints a completion script for a shell
+    Completion(CompletionArguments),
     /// Checks, draws and explains Graphs
     Graph(GraphArguments),
     /// Installs kardinal's kinds into a cluster, or prints what would be installed

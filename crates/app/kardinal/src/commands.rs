@@ -1,8 +1,23 @@
 //! One file per verb.
 
+pub(crate) mod completion;
 pub(crate) mod controller;
+pub(crate) mod create;
+pub(crate) mod diff;
+pub(crate) mod doctor;
+pub(crate) mod explain;
+pub(crate) mod get;
 pub(crate) mod graph;
+pub(crate) mod history;
+pub(crate) mod init;
 pub(crate) mod install;
+pub(crate) mod override_;
+pub(crate) mod pause;
+pub(crate) mod policy;
+pub(crate) mod pr;
+pub(crate) mod promote;
+pub(crate) mod resume;
+pub(crate) mod rollback;
 pub(crate) mod up;
 pub(crate) mod version;
 

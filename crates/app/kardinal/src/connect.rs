@@ -33,7 +33,7 @@ pub(crate) async fn client(arguments: &ServerArguments) -> anyhow::Result<kube::
 }
 
 /// The file to use, unless the client library's own search should decide.
-fn kubeconfig(arguments: &ServerArguments) -> Option<PathBuf> {
+pub(crate) fn kubeconfig(arguments: &ServerArguments) -> Option<PathBuf> {
     if let Some(path) = &arguments.kubeconfig {
         return Some(path.clone());
     }

@@ -7,6 +7,9 @@ mod failure;
 mod logging;
 mod manifest;
 mod output;
+mod server;
+mod watching;
+mod who;
 
 use std::process::ExitCode;
 
@@ -20,6 +23,21 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Up(up) => commands::up::run(up),
         Command::Controller(controller) => commands::controller::run(controller),
+        Command::Init(init) => commands::init::run(init),
+        Command::Get(get) => commands::get::run(get),
+        Command::Create(create) => commands::create::run(create),
+        Command::Promote(promote) => commands::promote::run(promote),
+        Command::Explain(explain) => commands::explain::run(explain),
+        Command::Rollback(rollback) => commands::rollback::run(rollback),
+        Command::Pause(pause) => commands::pause::run(pause),
+        Command::Resume(resume) => commands::resume::run(resume),
+        Command::History(history) => commands::history::run(history),
+        Command::Policy(policy) => commands::policy::run(policy),
+        Command::Override(wish) => commands::override_::run(wish),
+        Command::Diff(diff) => commands::diff::run(diff),
+        Command::Pr(pr) => commands::pr::run(pr),
+        Command::Doctor(doctor) => commands::doctor::run(doctor),
+        Command::Completion(completion) => commands::completion::run(completion),
         Command::Graph(graph) => commands::graph::run(graph),
         Command::Install(install) => commands::install::run(install),
         Command::Version(version) => commands::version::run(version),

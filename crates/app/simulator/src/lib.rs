@@ -90,7 +90,8 @@ impl Simulator {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", "Deployment"));
         let deployments: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
         let params = PatchParams::apply(MANAGER).force();
-        let applied = deployments.patch(&self.application, &params, &Patch::Apply(&self.deployment(image))).await?;
+        let applied =
+            deployments.patch(&self.application, &params, &Patch::Apply(&self.deployment(image))).await?;
         let status = json!({
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -137,14 +138,35 @@ fn status(generation: i64, broken: bool) -> Value {
         })
     };
     let (available, conditions) = match broken {
-        false => (1, vec![
-            condition("Available", true, "MinimumReplicasAvailable", "Deployment has minimum availability."),
-            condition("Progressing", true, "NewReplicaSetAvailable", "ReplicaSet has successfully progressed."),
-        ]),
-        true => (0, vec![
-            condition("Available", false, "MinimumReplicasUnavailable", "the container exits at once"),
-            condition("Progressing", false, "ProgressDeadlineExceeded", "ReplicaSet has timed out progressing."),
-        ]),
+        false => (
+            1,
+            vec![
+                condition(
+                    "Available",
+                    true,
+                    "MinimumReplicasAvailable",
+                    "Deployment has minimum availability.",
+                ),
+                condition(
+                    "Progressing",
+                    true,
+                    "NewReplicaSetAvailable",
+                    "ReplicaSet has successfully progressed.",
+                ),
+            ],
+        ),
+        true => (
+            0,
+            vec![
+                condition("Available", false, "MinimumReplicasUnavailable", "the container exits at once"),
+                condition(
+                    "Progressing",
+                    false,
+                    "ProgressDeadlineExceeded",
+                    "ReplicaSet has timed out progressing.",
+                ),
+            ],
+        ),
     };
     json!({
         "observedGeneration": generation,

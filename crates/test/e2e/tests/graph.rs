@@ -229,45 +229,51 @@ async fn versions(story: &Story<'_>) -> anyhow::Result<Vec<Value>> {
 /// A Graph at rest costs nothing: no write, no list, for a whole day.
 #[test]
 fn a_steady_graph_makes_no_request() -> anyhow::Result<()> {
-    kardinal_testkit::world::in_memory_overheard(kardinal_testkit::world::graphs(), async |world, requests| {
-        let story = Story::new(world);
-        story.apply(&fan_out("fan", "${base.data.region}")).await?;
-        story.condition("fan", "Ready", "True", "Ready").await?;
-        world.advance(SignedDuration::from_mins(1)).await;
-        requests.take();
-        world.advance(SignedDuration::from_hours(24)).await;
-        let heard = requests.take();
-        ensure!(
-            heard.iter().all(|line| line.contains("watch=true")),
-            "requests of a steady Graph: {heard:#?}"
-        );
-        Ok(())
-    })
+    kardinal_testkit::world::in_memory_overheard(
+        kardinal_testkit::world::graphs(),
+        async |world, requests| {
+            let story = Story::new(world);
+            story.apply(&fan_out("fan", "${base.data.region}")).await?;
+            story.condition("fan", "Ready", "True", "Ready").await?;
+            world.advance(SignedDuration::from_mins(1)).await;
+            requests.take();
+            world.advance(SignedDuration::from_hours(24)).await;
+            let heard = requests.take();
+            ensure!(
+                heard.iter().all(|line| line.contains("watch=true")),
+                "requests of a steady Graph: {heard:#?}"
+            );
+            Ok(())
+        },
+    )
 }
 
 /// One layer after the other, and each object written once: the cost grows with the work.
 #[test]
 fn a_chain_costs_one_write_per_object() -> anyhow::Result<()> {
     const LENGTH: usize = 50;
-    kardinal_testkit::world::in_memory_overheard(kardinal_testkit::world::graphs(), async |world, requests| {
-        let nodes: Vec<Value> = (0..LENGTH)
-            .map(|index| {
-                let before = match index {
-                    0 => "start".to_owned(),
-                    _ => format!("${{n{}.data.text}}", index - 1),
-                };
-                json!({"id": format!("n{index}"), "template": {"apiVersion": "v1", "kind": "ConfigMap",
+    kardinal_testkit::world::in_memory_overheard(
+        kardinal_testkit::world::graphs(),
+        async |world, requests| {
+            let nodes: Vec<Value> = (0..LENGTH)
+                .map(|index| {
+                    let before = match index {
+                        0 => "start".to_owned(),
+                        _ => format!("${{n{}.data.text}}", index - 1),
+                    };
+                    json!({"id": format!("n{index}"), "template": {"apiVersion": "v1", "kind": "ConfigMap",
                     "metadata": {"name": format!("chain-{index}")}, "data": {"text": before}}})
-            })
-            .collect();
-        let story = Story::new(world);
-        requests.take();
-        story.apply(&json!({"apiVersion": GRAPHS, "kind": "Graph", "metadata": {"name": "chain"}, "spec": {"nodes": nodes}})).await?;
-        story.condition("chain", "Ready", "True", "Ready").await?;
-        let heard = requests.take();
-        let writes = heard.iter().filter(|line| !line.starts_with("GET")).count();
-        // Besides the objects: finalizer, revision, kinds, status, and an Event for each of the two conditions.
-        ensure!(writes <= LENGTH + 6, "{writes} writes for {LENGTH} objects: {heard:#?}");
-        Ok(())
-    })
+                })
+                .collect();
+            let story = Story::new(world);
+            requests.take();
+            story.apply(&json!({"apiVersion": GRAPHS, "kind": "Graph", "metadata": {"name": "chain"}, "spec": {"nodes": nodes}})).await?;
+            story.condition("chain", "Ready", "True", "Ready").await?;
+            let heard = requests.take();
+            let writes = heard.iter().filter(|line| !line.starts_with("GET")).count();
+            // Besides the objects: finalizer, revision, kinds, status, and an Event for each of the two conditions.
+            ensure!(writes <= LENGTH + 6, "{writes} writes for {LENGTH} objects: {heard:#?}");
+            Ok(())
+        },
+    )
 }

@@ -77,7 +77,8 @@ async fn people_decide(world: &World) -> anyhow::Result<()> {
     let requests = shop.pull_requests().await?;
     ensure!(requests.len() == 1, "{requests:?}");
     let body = requests[0].spec.body.clone();
-    for part in ["## Promotion: my-app v1.29.0 to prod", "| staging-soak | org | PASS |", "1.28.0 to 1.29.0"] {
+    for part in ["## Promotion: my-app v1.29.0 to prod", "| staging-soak | org | PASS |", "1.28.0 to 1.29.0"]
+    {
         ensure!(body.contains(part), "`{part}` is missing in:\n{body}");
     }
     ensure!(waiting.status.unwrap_or_default().pr_url.is_some());

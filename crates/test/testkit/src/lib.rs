@@ -5,6 +5,7 @@
 
 pub mod child;
 pub mod clock;
+pub mod gitea;
 pub mod outside;
 pub mod real;
 pub mod requests;

@@ -80,7 +80,8 @@ impl<'a> Shop<'a> {
     /// Makes a repository of the local forge with these files.
     pub async fn found(&self, name: &str, files: &[(String, String)]) -> anyhow::Result<()> {
         let world = self.story.world;
-        let manifest = json!({"apiVersion": FORGE, "kind": "Repository", "metadata": {"name": name}, "spec": {}});
+        let manifest =
+            json!({"apiVersion": FORGE, "kind": "Repository", "metadata": {"name": name}, "spec": {}});
         self.story.apply(&manifest).await?;
         let path = world.workshop.forge.store.create(&world.namespace, name, "main")?;
         push_first(&path, files)
@@ -100,7 +101,13 @@ impl<'a> Shop<'a> {
     }
 
     /// A gate of the organisation.
-    pub async fn org_gate(&self, name: &str, environment: &str, expression: &str, recheck: &str) -> anyhow::Result<()> {
+    pub async fn org_gate(
+        &self,
+        name: &str,
+        environment: &str,
+        expression: &str,
+        recheck: &str,
+    ) -> anyhow::Result<()> {
         self.org_manifest(&json!({
             "apiVersion": KARDINAL,
             "kind": "PolicyGate",
@@ -115,14 +122,16 @@ impl<'a> Shop<'a> {
     /// A manifest in the organisation's namespace, as it stands.
     pub async fn org_manifest(&self, manifest: &Value) -> anyhow::Result<()> {
         let name = manifest.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        let api: Api<kardinal_api::kardinal::PolicyGate> = Api::namespaced(self.story.world.client.clone(), POLICIES);
+        let api: Api<kardinal_api::kardinal::PolicyGate> =
+            Api::namespaced(self.story.world.client.clone(), POLICIES);
         api.patch(name, &PatchParams::apply("scenario").force(), &Patch::Apply(manifest)).await?;
         Ok(())
     }
 
     /// Takes the organisation's gates away again, so that the next scenario on the same cluster does not meet them.
     pub async fn close(&self) -> anyhow::Result<()> {
-        let api: Api<kardinal_api::kardinal::PolicyGate> = Api::namespaced(self.story.world.client.clone(), POLICIES);
+        let api: Api<kardinal_api::kardinal::PolicyGate> =
+            Api::namespaced(self.story.world.client.clone(), POLICIES);
         api.delete_collection(&kube::api::DeleteParams::default(), &ListParams::default()).await?;
         Ok(())
     }
@@ -130,10 +139,8 @@ impl<'a> Shop<'a> {
     /// Lets workloads follow the repository from now on.
     pub fn run_workloads(&mut self, environments: &[&str]) {
         let world = self.story.world;
-        let environment = |name: &&str| Environment {
-            path: format!("environments/{name}"),
-            namespace: (*name).to_owned(),
-        };
+        let environment =
+            |name: &&str| Environment { path: format!("environments/{name}"), namespace: (*name).to_owned() };
         let simulator = Simulator {
             client: world.client.clone(),
             repositories: world.workshop.git.clone(),
@@ -176,7 +183,8 @@ impl<'a> Shop<'a> {
 
     /// The step of a Bundle into an environment, as it is now.
     pub async fn find_step(&self, bundle: &str, environment: &str) -> anyhow::Result<Option<PromotionStep>> {
-        let api: Api<PromotionStep> = Api::namespaced(self.story.world.client.clone(), &self.story.world.namespace);
+        let api: Api<PromotionStep> =
+            Api::namespaced(self.story.world.client.clone(), &self.story.world.namespace);
         let all = api.list(&ListParams::default()).await?;
         Ok(all
             .items
@@ -185,7 +193,12 @@ impl<'a> Shop<'a> {
     }
 
     /// Waits until a step is in this state.
-    pub async fn state(&self, bundle: &str, environment: &str, state: PromotionState) -> anyhow::Result<PromotionStep> {
+    pub async fn state(
+        &self,
+        bundle: &str,
+        environment: &str,
+        state: PromotionState,
+    ) -> anyhow::Result<PromotionStep> {
         self.step(bundle, environment, &format!("is {state:?}"), |step| {
             step.status.as_ref().and_then(|status| status.state) == Some(state)
         })
@@ -213,21 +226,26 @@ impl<'a> Shop<'a> {
 
     /// The pull requests of the repository.
     pub async fn pull_requests(&self) -> anyhow::Result<Vec<PullRequest>> {
-        let api: Api<PullRequest> = Api::namespaced(self.story.world.client.clone(), &self.story.world.namespace);
+        let api: Api<PullRequest> =
+            Api::namespaced(self.story.world.client.clone(), &self.story.world.namespace);
         Ok(api.list(&ListParams::default()).await?.items)
     }
 
     /// Somebody presses the button for the pull request of a step.
     pub async fn merge(&self, bundle: &str, environment: &str, who: &str) -> anyhow::Result<()> {
-        self.decide(bundle, environment, &json!({"spec": {"desired": Desired::Merged, "mergedBy": who}})).await
+        self.decide(bundle, environment, &json!({"spec": {"desired": Desired::Merged, "mergedBy": who}}))
+            .await
     }
 
     /// Changes the pull request of a step as a person would.
     pub async fn decide(&self, bundle: &str, environment: &str, patch: &Value) -> anyhow::Result<()> {
         let head = format!("kardinal/{bundle}/{environment}");
         let found = self.pull_requests().await?.into_iter().find(|request| request.spec.head == head);
-        let name = found.and_then(|request| request.metadata.name).with_context(|| format!("no pull request from `{head}`"))?;
-        let api: Api<PullRequest> = Api::namespaced(self.story.world.client.clone(), &self.story.world.namespace);
+        let name = found
+            .and_then(|request| request.metadata.name)
+            .with_context(|| format!("no pull request from `{head}`"))?;
+        let api: Api<PullRequest> =
+            Api::namespaced(self.story.world.client.clone(), &self.story.world.namespace);
         api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
         Ok(())
     }
@@ -262,7 +280,9 @@ pub fn git(folder: &Path, arguments: &[&str]) -> anyhow::Result<String> {
     command.current_dir(folder).args(arguments);
     command.env("GIT_CONFIG_NOSYSTEM", "1").env("HOME", folder).env("GIT_TERMINAL_PROMPT", "0");
     for who in ["AUTHOR", "COMMITTER"] {
-        command.env(format!("GIT_{who}_NAME"), "a person").env(format!("GIT_{who}_EMAIL"), "person@example.org");
+        command
+            .env(format!("GIT_{who}_NAME"), "a person")
+            .env(format!("GIT_{who}_EMAIL"), "person@example.org");
         command.env(format!("GIT_{who}_DATE"), "2026-04-01T12:00:00Z");
     }
     let output = command.output().context("starting git")?;
@@ -286,4 +306,3 @@ pub fn push_first(bare: &Path, files: &[(String, String)]) -> anyhow::Result<()>
     git(work.path(), &["push", "--quiet", &target, "main"])?;
     Ok(())
 }
-

@@ -85,8 +85,17 @@ impl World {
         let namespace = made.metadata.name.context("the server names the namespace")?;
         let controllers = tokio::sync::Mutex::new(None);
         let workshop = Workshop::new()?;
-        let world =
-            World { kind, client, namespace, clock, workshop, requests, settings, controllers, controllers_client };
+        let world = World {
+            kind,
+            client,
+            namespace,
+            clock,
+            workshop,
+            requests,
+            settings,
+            controllers,
+            controllers_client,
+        };
         world.start_controllers().await?;
         Ok(world)
     }
@@ -181,7 +190,8 @@ pub fn in_memory_overheard(
         let requests = Requests::default();
         let overheard = requests.overhear(server.router());
         let clock = WorldClock::Virtual(clock);
-        let world = World::start(WorldKind::Memory, client, overheard, requests.clone(), settings, clock).await?;
+        let world =
+            World::start(WorldKind::Memory, client, overheard, requests.clone(), settings, clock).await?;
         let told = scenario(&world, &requests).await;
         world.stop_controllers().await;
         server.shutdown().await;

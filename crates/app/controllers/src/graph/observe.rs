@@ -55,11 +55,7 @@ pub(super) enum Unseen {
 }
 
 /// Reads the Graph, its revisions and its objects out of the watches.
-pub(super) fn observe(
-    controller: &Controller,
-    key: &Key,
-    memory: &Memory,
-) -> Result<Observation, Unseen> {
+pub(super) fn observe(controller: &Controller, key: &Key, memory: &Memory) -> Result<Observation, Unseen> {
     let (namespace, name) = key;
     let watches = &controller.context.watches;
     let own = watches.view([&routes::graph_gvk(), &routes::revision_gvk()]);

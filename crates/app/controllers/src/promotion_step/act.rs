@@ -77,7 +77,11 @@ async fn commit(controller: &Controller, observation: &Observation, order: &Comm
         base: order.base.clone(),
         branch: order.branch.clone(),
         message: order.message.clone(),
-        author: Author { name: "kardinal".to_owned(), email: "kardinal@localhost".to_owned(), time: order.time },
+        author: Author {
+            name: "kardinal".to_owned(),
+            email: "kardinal@localhost".to_owned(),
+            time: order.time,
+        },
         identity: order.identity.clone(),
         change: edits.clone(),
     };

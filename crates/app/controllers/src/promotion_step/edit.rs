@@ -68,7 +68,8 @@ impl Edits {
             Edit::KustomizeImages { images, .. } => {
                 let (path, text) = files.kustomization().map_err(stop)?;
                 let before = kustomize::images(&path, &text).map_err(|error| stop(error.to_string()))?;
-                let after = kustomize::set_images(&path, &text, images).map_err(|error| stop(error.to_string()))?;
+                let after =
+                    kustomize::set_images(&path, &text, images).map_err(|error| stop(error.to_string()))?;
                 let moves = image_moves(&before, images);
                 self.found().moves.extend(moves);
                 files.write(path, after);
@@ -81,8 +82,8 @@ impl Edits {
             }
             Edit::ReplaceText { file: Some(file), pattern, with, .. } => {
                 let (place, text) = files.text(file).map_err(stop)?;
-                let after =
-                    replace::replace(&place, &text, pattern, with).map_err(|error| stop(error.to_string()))?;
+                let after = replace::replace(&place, &text, pattern, with)
+                    .map_err(|error| stop(error.to_string()))?;
                 files.write(place, after);
             }
             Edit::ReplaceText { file: None, pattern, with, .. } => {
@@ -144,9 +145,13 @@ fn task_of(edit: &Edit) -> usize {
 impl Files<'_> {
     /// The path of a file in the environment's directory, which it may not leave.
     fn place(&self, file: &str) -> Result<String, String> {
-        let leaves = Path::new(file).components().any(|part| !matches!(part, std::path::Component::Normal(_)));
+        let leaves =
+            Path::new(file).components().any(|part| !matches!(part, std::path::Component::Normal(_)));
         if file.is_empty() || leaves {
-            return Err(format!("`{file}` is not a path below the environment's directory `{}`", self.directory));
+            return Err(format!(
+                "`{file}` is not a path below the environment's directory `{}`",
+                self.directory
+            ));
         }
         Ok(match self.directory {
             "" | "." => file.to_owned(),
@@ -226,7 +231,12 @@ impl Files<'_> {
     }
 
     /// Brings a commit of another repository into the directory.
-    fn merge(&mut self, changes: &[FileChange], how: MergeStrategy, source: Option<&str>) -> Result<(), String> {
+    fn merge(
+        &mut self,
+        changes: &[FileChange],
+        how: MergeStrategy,
+        source: Option<&str>,
+    ) -> Result<(), String> {
         let inside = changes.iter().filter_map(|change| {
             let file = match source.map(|source| source.trim_matches('/')) {
                 None | Some("") => change.path.as_str(),
@@ -268,7 +278,8 @@ impl Files<'_> {
         let mut build = tokio::process::Command::new(program);
         build.arg("build").arg(work.path().join(self.directory)).kill_on_drop(true);
         build.env_clear().env("HOME", work.path()).env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        let output = build.output().await.map_err(|error| format!("`kustomize` cannot be started: {error}"))?;
+        let output =
+            build.output().await.map_err(|error| format!("`kustomize` cannot be started: {error}"))?;
         match output.status.success() {
             true => Ok(output.stdout),
             false => Err(format!("kustomize build: {}", first_line(&output.stderr))),

@@ -11,15 +11,21 @@ use kardinal_planner::health::{self, HealthFacts, Target};
 use kardinal_planner::promotion_step::{PullRequest, Snapshot, promoted_commit};
 use serde_json::Value;
 
-use super::facts::{gate_texts, health_facts, health_kinds, hold, unreachable};
 use super::Controller;
+use super::facts::{gate_texts, health_facts, health_kinds, hold, unreachable};
 use crate::driver::{Key, Next};
 use crate::objects::{get, gvk, label, list};
 use crate::policy_gate::previous;
 
 /// The kinds that every step is decided from.
 pub(super) fn kinds() -> [Gvk; 5] {
-    [gvk::<PromotionStep>(), gvk::<Bundle>(), gvk::<Pipeline>(), gvk::<PolicyGate>(), gvk::<forge::PullRequest>()]
+    [
+        gvk::<PromotionStep>(),
+        gvk::<Bundle>(),
+        gvk::<Pipeline>(),
+        gvk::<PolicyGate>(),
+        gvk::<forge::PullRequest>(),
+    ]
 }
 
 /// What was seen of one step.
@@ -83,11 +89,13 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
     let bundle: Option<Bundle> = get(&view, namespace, &step.spec.bundle_ref);
     let pipeline: Option<Pipeline> = get(&view, namespace, &step.spec.pipeline);
     let freezes: Vec<PolicyGate> = list(&view, Some(namespace), |gate| {
-        label(gate, "kardinal.io/freeze") == "true" && label(gate, "kardinal.io/pipeline") == step.spec.pipeline
+        label(gate, "kardinal.io/freeze") == "true"
+            && label(gate, "kardinal.io/pipeline") == step.spec.pipeline
     });
     let gates: Vec<PolicyGate> =
         step.spec.required_gates.iter().filter_map(|gate| get(&view, namespace, gate)).collect();
-    let before = bundle.as_ref().and_then(|bundle| previous(&view, namespace, bundle, &step.spec.environment));
+    let before =
+        bundle.as_ref().and_then(|bundle| previous(&view, namespace, bundle, &step.spec.environment));
     let now = context.clock.now();
     let gate_texts = bundle
         .as_ref()
@@ -157,11 +165,15 @@ fn select(view: &View, target: &Target) -> Vec<Value> {
     let store = Gvk::parse(&target.api_version, &target.kind).and_then(|gvk| view.kind(&gvk));
     let Some(store) = store else { return Vec::new() };
     match &target.name {
-        Some(name) => store.get(Some(&target.namespace), name).map(|object| object.as_ref().clone()).into_iter().collect(),
+        Some(name) => store
+            .get(Some(&target.namespace), name)
+            .map(|object| object.as_ref().clone())
+            .into_iter()
+            .collect(),
         None => {
-            let all = store.list(Some(&target.namespace)).filter(|object| {
-                target.labels.iter().all(|(name, value)| label(object, name) == value)
-            });
+            let all = store
+                .list(Some(&target.namespace))
+                .filter(|object| target.labels.iter().all(|(name, value)| label(object, name) == value));
             all.map(|object| object.as_ref().clone()).collect()
         }
     }

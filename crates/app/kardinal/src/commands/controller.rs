@@ -28,8 +28,7 @@ async fn control(arguments: ControllerArguments) -> anyhow::Result<()> {
     let outside = outside::outside(client.clone(), git, None)?;
     let metrics = outside.metrics.clone();
     let settings = arguments.controllers.settings();
-    let controllers =
-        Arc::new(Controllers::start(client.clone(), Arc::new(SystemClock), &settings, outside));
+    let controllers = Arc::new(Controllers::start(client.clone(), Arc::new(SystemClock), &settings, outside));
     tracing::info!("controllers run");
     let stop = CancellationToken::new();
     let web = match arguments.http {

@@ -46,7 +46,9 @@ async fn serve(arguments: UpArguments) -> anyhow::Result<()> {
     };
     place.write(&endpoints)?;
     match (&running, arguments.demo) {
-        (Some(running), true) => demo::run(client, &running.demo_parts(&web_url), &place, super::asked_to_stop()).await?,
+        (Some(running), true) => {
+            demo::run(client, &running.demo_parts(&web_url), &place, super::asked_to_stop()).await?
+        }
         _ => {
             output::text(&place.greeting(arguments.controllers.settings().graph_controller));
             super::asked_to_stop().await?;
@@ -98,8 +100,7 @@ async fn start(
     let outside = outside::outside(client.clone(), git.clone(), Some(forge.clone()))?;
     let metrics = outside.metrics.clone();
     let settings = arguments.controllers.settings();
-    let controllers =
-        Arc::new(Controllers::start(client.clone(), Arc::new(SystemClock), &settings, outside));
+    let controllers = Arc::new(Controllers::start(client.clone(), Arc::new(SystemClock), &settings, outside));
     let keys = Keys::of_directory(&arguments.data_dir)?;
     let web = Arc::new(Web::new(client, keys, metrics, controllers.clone(), Some(forge.clone())));
     let web = tokio::spawn(http::serve(listener, web, stop));

@@ -177,11 +177,13 @@ fn announced(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
     rows
 }
 
-/// What the gates said when the environment was promoted.
+/// What the gates said when the environment was promoted; what they say now matters only behind the environment.
 fn proven(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
-    let mut rows = existing(world, journey);
     let evidence = journey.entry().and_then(|entry| entry.evidence.as_ref()?.policy_gates.as_deref());
-    for proof in evidence.unwrap_or_default() {
+    let evidence = evidence.unwrap_or_default();
+    let mut rows = existing(world, journey);
+    rows.retain(|row| !row.blocking || evidence.iter().any(|proof| proof.name == row.name));
+    for proof in evidence {
         match rows.iter_mut().find(|row| row.name == proof.name) {
             Some(row) => believe(row, proof),
             None => rows.push(remembered(world, proof)),

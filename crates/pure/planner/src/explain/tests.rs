@@ -371,7 +371,7 @@ fn a_bundle_nobody_has_looked_at_says_what_it_waits_for() {
     let mut scene = Scene::new();
     scene.graphs.clear();
     scene.bundles[0].status = None;
-    scene.says("dev", Outcome::Promoting, &["kardinal doctor"]);
+    scene.says("dev", Outcome::Promoting, &["no controller has looked at the Bundle yet", "kardinal doctor"]);
 }
 
 #[test]

@@ -242,9 +242,13 @@ fn controller(journey: &Journey<'_>) -> Wait {
     let of_step = journey.step.and_then(|step| step.status.as_ref()?.message.clone());
     let of_node = journey.node_status().and_then(|node| node.message.clone());
     let of_bundle = journey.graph.is_none().then(|| why(&journey.bundle).map(str::to_owned)).flatten();
-    let detail = of_step.or(of_node).or(of_bundle).unwrap_or_else(|| match journey.step {
-        Some(_) => "the step is about to begin".to_owned(),
-        None => "the step is about to be created".to_owned(),
+    let detail = of_step.or(of_node).or(of_bundle).unwrap_or_else(|| {
+        let next = match (journey.step, journey.graph) {
+            (Some(_), _) => "the step is about to begin",
+            (None, Some(_)) => "the step is about to be created",
+            (None, None) => "no controller has looked at the Bundle yet",
+        };
+        next.to_owned()
     });
     Wait {
         on: WaitOn::Controller,

@@ -1,0 +1,112 @@
+//! `kardinal doctor`: what keeps kardinal from working, and the remedies.
+
+mod definitions;
+mod objects;
+mod pipelines;
+
+use serde::Serialize;
+
+use crate::args::DoctorArguments;
+use crate::failure::{Failure, Kind};
+use crate::output;
+use crate::server::Server;
+
+/// How a check went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Mark {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One check.
+#[derive(Debug, Serialize)]
+struct Finding {
+    mark: Mark,
+    what: String,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+impl Finding {
+    fn ok(what: impl Into<String>, detail: impl Into<String>) -> Finding {
+        Finding { mark: Mark::Ok, what: what.into(), detail: detail.into(), remedy: None }
+    }
+
+    fn warn(what: impl Into<String>, detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
+        Finding { mark: Mark::Warn, what: what.into(), detail: detail.into(), remedy: Some(remedy.into()) }
+    }
+
+    fn fail(what: impl Into<String>, detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
+        Finding { mark: Mark::Fail, what: what.into(), detail: detail.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+/// Looks at everything that the server tells, and prints it.
+pub(crate) fn run(arguments: DoctorArguments) -> anyhow::Result<()> {
+    let findings = super::block_on(async { Ok(examine(&arguments).await) })?;
+    output::value(arguments.common.output, &findings, || findings.iter().map(told).collect())?;
+    match findings.iter().filter(|finding| finding.mark == Mark::Fail).count() {
+        0 => Ok(()),
+        count => {
+            Err(Failure::new(Kind::Failed, format!("{count} of {} checks failed", findings.len())).into())
+        }
+    }
+}
+
+fn told(finding: &Finding) -> String {
+    let word = match finding.mark {
+        Mark::Ok => "ok",
+        Mark::Warn => "warn",
+        Mark::Fail => "fail",
+    };
+    let pad = " ".repeat(6_usize.saturating_sub(word.len()));
+    let Finding { what, detail, .. } = finding;
+    let remedy = finding.remedy.as_ref().map(|remedy| format!("        → {remedy}\n")).unwrap_or_default();
+    format!("{}{pad}{what}: {detail}\n{remedy}", output::mark(word))
+}
+
+/// Each check needs the ones before it.
+async fn examine(arguments: &DoctorArguments) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let server = match Server::connect(&arguments.common.server).await {
+        Ok(server) => server,
+        Err(error) => {
+            let remedy = "start one with `kardinal up`, or name one with `--kubeconfig`";
+            findings.push(Finding::fail("server", format!("{error:#}"), remedy));
+            return findings;
+        }
+    };
+    match server.client.apiserver_version().await {
+        Ok(version) => {
+            findings.push(Finding::ok("server", format!("answers, version {}", version.git_version)))
+        }
+        Err(error) => {
+            let failure = Failure::of_server("it does not answer", error);
+            let remedy = failure.hint.clone().unwrap_or_default();
+            findings.push(Finding::fail("server", failure.message, remedy));
+            return findings;
+        }
+    }
+    let kinds = definitions::check(&server).await;
+    let usable = kinds.iter().all(|finding| finding.mark != Mark::Fail);
+    findings.extend(kinds);
+    if usable {
+        match pipelines::check(&server, &arguments.policies.policy_namespaces).await {
+            Ok(more) => findings.extend(more),
+            Err(failure) => findings.push(unreadable(failure)),
+        }
+        match objects::check(&server).await {
+            Ok(more) => findings.extend(more),
+            Err(failure) => findings.push(unreadable(failure)),
+        }
+    }
+    findings
+}
+
+fn unreadable(failure: Failure) -> Finding {
+    let remedy = failure.hint.unwrap_or_else(|| "ask for the permission to read kardinal's kinds".to_owned());
+    Finding::fail("objects", failure.message, remedy)
+}

@@ -1,0 +1,22 @@
+//! `kardinal get pipelines|steps|bundles`.
+
+mod bundles;
+mod pipelines;
+mod steps;
+
+use crate::args::{GetArguments, GetCommand};
+
+/// Runs the subcommand.
+pub(crate) fn run(arguments: GetArguments) -> anyhow::Result<()> {
+    match arguments.command {
+        GetCommand::Pipelines { all_namespaces, watch, common } => {
+            super::block_on(pipelines::run(all_namespaces, watch.watch, &common))
+        }
+        GetCommand::Steps { pipeline, bundle, watch, common } => {
+            super::block_on(steps::run(&pipeline, bundle.as_deref(), watch.watch, &common))
+        }
+        GetCommand::Bundles { pipeline, active, watch, common } => {
+            super::block_on(bundles::run(&pipeline, active, watch.watch, &common))
+        }
+    }
+}

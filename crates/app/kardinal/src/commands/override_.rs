@@ -1,0 +1,99 @@
+//! `kardinal override`: lets the Bundles on their way pass a gate for a while.
+
+use jiff::Timestamp;
+use kardinal_api::GoDuration;
+use kardinal_api::kardinal::{BUNDLE_LABEL, ENVIRONMENT_LABEL, PIPELINE_LABEL, PolicyGate};
+use kardinal_planner::bundle::{GATE_TEMPLATE_LABEL, is_finished, label_value};
+use kardinal_planner::intent::{Override, override_gate};
+
+use crate::args::OverrideArguments;
+use crate::failure::{Failure, Kind};
+use crate::server::{Seen, Server, check_environment, listed, refused};
+use crate::{output, who};
+
+/// Adds the override to every instance of the gate that a Bundle on its way waits at.
+pub(crate) fn run(arguments: OverrideArguments) -> anyhow::Result<()> {
+    super::block_on(async {
+        let now = Timestamp::now();
+        let expires = expiry(&arguments.expires_in, now)?;
+        let server = Server::connect(&arguments.common.server).await?;
+        let seen = server.seen(&arguments.pipeline, &[]).await?;
+        if let Some(environment) = &arguments.env {
+            check_environment(&seen.pipeline, environment)?;
+        }
+        let who = who::name(&arguments.who);
+        let mut changed = Vec::new();
+        for gate in instances(&seen, &arguments)? {
+            let stage = arguments.env.as_deref().or_else(|| label(gate, ENVIRONMENT_LABEL));
+            let wish = Override { reason: &arguments.reason, who: &who, stage, expires: Some(expires) };
+            let patch = override_gate(gate, &wish, now).map_err(refused)?;
+            changed.push(server.patch(gate, &patch).await?);
+        }
+        output::value(arguments.common.output, &changed, || {
+            let lines = changed.iter().map(|gate| {
+                let environment = label(gate, ENVIRONMENT_LABEL).unwrap_or("every environment");
+                let bundle = label(gate, BUNDLE_LABEL).unwrap_or_default();
+                format!(
+                    "Gate \"{}\" overridden for {environment} of {bundle} until {expires:.0} by {who}\n",
+                    arguments.gate
+                )
+            });
+            let pipeline = &arguments.pipeline;
+            format!("{}\nNext:\n  kardinal explain {pipeline}\n", lines.collect::<String>())
+        })
+    })
+}
+
+fn expiry(text: &str, now: Timestamp) -> Result<Timestamp, Failure> {
+    let wrong = |why: String| {
+        Failure::new(Kind::Usage, format!("--expires-in: `{text}`: {why}")).hint("write it as `30m` or `2h`")
+    };
+    let duration = GoDuration::new(text).parse().map_err(|error| wrong(error.to_string()))?;
+    if duration <= jiff::SignedDuration::ZERO {
+        return Err(wrong("it must be more than nothing".to_owned()));
+    }
+    now.checked_add(duration).map_err(|error| wrong(error.to_string()))
+}
+
+fn instances<'a>(seen: &'a Seen, arguments: &OverrideArguments) -> Result<Vec<&'a PolicyGate>, Failure> {
+    let on_their_way: Vec<String> = seen
+        .bundles
+        .iter()
+        .filter(|bundle| !bundle.status.as_ref().and_then(|status| status.phase).is_some_and(is_finished))
+        .filter_map(|bundle| bundle.metadata.name.as_deref().map(label_value))
+        .collect();
+    let pipeline = label_value(&arguments.pipeline);
+    let ours: Vec<&PolicyGate> = seen
+        .gates
+        .iter()
+        .filter(|gate| label(gate, PIPELINE_LABEL) == Some(pipeline.as_str()))
+        .filter(|gate| {
+            label(gate, BUNDLE_LABEL).is_some_and(|bundle| on_their_way.iter().any(|one| one == bundle))
+        })
+        .filter(|gate| {
+            arguments.env.as_deref().is_none_or(|wanted| label(gate, ENVIRONMENT_LABEL) == Some(wanted))
+        })
+        .collect();
+    let named: Vec<&PolicyGate> = ours
+        .iter()
+        .copied()
+        .filter(|gate| label(gate, GATE_TEMPLATE_LABEL) == Some(&arguments.gate))
+        .collect();
+    if !named.is_empty() {
+        return Ok(named);
+    }
+    let gate = &arguments.gate;
+    let failure = Failure::new(Kind::NotFound, format!("no Bundle on its way waits at a gate `{gate}`"));
+    let mut known: Vec<&str> = ours.iter().filter_map(|gate| label(gate, GATE_TEMPLATE_LABEL)).collect();
+    known.sort_unstable();
+    known.dedup();
+    Err(match known.is_empty() {
+        true => failure
+            .hint(format!("no gates are asked now; `kardinal explain {}` tells why", arguments.pipeline)),
+        false => failure.hint(format!("they wait at {}", listed(known))),
+    })
+}
+
+fn label<'a>(gate: &'a PolicyGate, key: &str) -> Option<&'a str> {
+    gate.metadata.labels.as_ref()?.get(key).map(String::as_str)
+}

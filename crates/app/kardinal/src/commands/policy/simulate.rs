@@ -1,0 +1,174 @@
+//! What the gates of an environment would say at another time, with the engine that the controllers use.
+
+use std::fmt::Write as _;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use kardinal_api::kardinal::{Bundle, BundleSpec, PIPELINE_LABEL, PolicyGate, PromotionState};
+use kardinal_planner::bundle::{Route, Templates};
+use kardinal_planner::explain::{display_version, roughly};
+use kardinal_policy::{EnvironmentFacts, Facts, evaluate, parse_when, time_zone};
+use serde::Serialize;
+
+use crate::args::SimulateArguments;
+use crate::failure::{Failure, Kind};
+use crate::output;
+use crate::server::{Seen, Server, check_environment, refused};
+
+/// What all gates say together.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Simulation {
+    pipeline: String,
+    environment: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    time: Timestamp,
+    result: &'static str,
+    gates: Vec<Answer>,
+    /// When all closed gates have opened by themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_window: Option<Timestamp>,
+}
+
+/// What one gate says.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    name: String,
+    scope: &'static str,
+    pass: bool,
+    reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opens: Option<Timestamp>,
+}
+
+pub(super) async fn run(arguments: &SimulateArguments) -> anyhow::Result<()> {
+    let wrong = |message: String| Failure::new(Kind::Usage, message);
+    let zone = time_zone(&arguments.time_zone).map_err(|message| wrong(format!("--time-zone: {message}")))?;
+    let time = parse_when(&arguments.time, Timestamp::now(), &zone)
+        .map_err(|message| wrong(format!("--time: {message}")))?;
+    let server = Server::connect(&arguments.common.server).await?;
+    let seen = server.seen(&arguments.pipeline, &arguments.policies.policy_namespaces).await?;
+    check_environment(&seen.pipeline, &arguments.env)?;
+    let simulation = simulate(&seen, arguments, time)?;
+    output::value(arguments.common.output, &simulation, || simulation.told(&zone))
+}
+
+fn simulate(seen: &Seen, arguments: &SimulateArguments, time: Timestamp) -> Result<Simulation, Failure> {
+    let route = Route::whole(&seen.pipeline.spec).map_err(refused)?;
+    let stop = route.stop(&arguments.env);
+    let upstreams: Vec<String> =
+        stop.map(|stop| stop.upstreams.iter().map(|&name| name.to_owned()).collect()).unwrap_or_default();
+    let mut bundle = bundle(seen, arguments, time)?;
+    if let Some(minutes) = arguments.soak_minutes {
+        soak(&mut bundle, &upstreams, time - SignedDuration::from_mins(i64::from(minutes)));
+    }
+    let verified = |other: &&Bundle| other.status.as_ref()?.environments.get(&arguments.env)?.verified_at;
+    let others = seen.bundles.iter().filter(|other| other.metadata.name != bundle.metadata.name);
+    let facts = Facts {
+        bundle: &bundle,
+        environment: EnvironmentFacts {
+            name: &arguments.env,
+            approval: stop.map(|stop| stop.environment.approval()).unwrap_or_default(),
+            upstreams: &upstreams,
+        },
+        previous: others.filter(|other| verified(other).is_some()).max_by_key(verified),
+        now: time,
+    };
+    let gates: Vec<&PolicyGate> = seen.gates.iter().collect();
+    let templates = Templates::collect(&seen.pipeline, &gates, &arguments.policies.policy_namespaces);
+    let answers: Vec<Answer> = templates
+        .guarding(&arguments.env)
+        .iter()
+        .map(|template| {
+            let verdict = evaluate(&template.gate.spec, &facts);
+            Answer {
+                name: template.name().to_owned(),
+                scope: template.scope.as_str(),
+                pass: verdict.ready,
+                reason: verdict.reason,
+                message: template.gate.spec.message.clone().filter(|_| !verdict.ready),
+                opens: verdict.next_change.filter(|_| !verdict.ready),
+            }
+        })
+        .collect();
+    let closed: Vec<&Answer> = answers.iter().filter(|answer| !answer.pass).collect();
+    let opens: Option<Vec<Timestamp>> = closed.iter().map(|answer| answer.opens).collect();
+    Ok(Simulation {
+        pipeline: arguments.pipeline.clone(),
+        environment: arguments.env.clone(),
+        version: Some(kardinal_policy::version(&bundle.spec)).filter(|version| !version.is_empty()),
+        time,
+        result: if closed.is_empty() { "PASS" } else { "BLOCKED" },
+        next_window: opens.and_then(|opens| opens.into_iter().max()),
+        gates: answers,
+    })
+}
+
+/// The Bundle that was named, else the one on its way there, else an empty one.
+fn bundle(seen: &Seen, arguments: &SimulateArguments, now: Timestamp) -> Result<Bundle, Failure> {
+    if let Some(name) = &arguments.bundle {
+        return seen.bundle(name).cloned();
+    }
+    let explanation = seen.explain(Some(&arguments.env), now);
+    let shown = explanation.environments.first().and_then(|promotion| promotion.bundle.clone());
+    if let Some(bundle) = shown.and_then(|name| seen.bundle(&name).ok()) {
+        return Ok(bundle.clone());
+    }
+    let mut bundle = Bundle::new("simulation", BundleSpec::default());
+    bundle.metadata.namespace.clone_from(&seen.pipeline.metadata.namespace);
+    let labels = bundle.metadata.labels.get_or_insert_default();
+    labels.insert(PIPELINE_LABEL.to_owned(), arguments.pipeline.clone());
+    Ok(bundle)
+}
+
+/// Pretends that the Bundle was verified in all upstreams at an instant.
+fn soak(bundle: &mut Bundle, upstreams: &[String], since: Timestamp) {
+    let environments = &mut bundle.status.get_or_insert_default().environments;
+    for name in upstreams {
+        let entry = environments.entry(name.clone()).or_default();
+        entry.state = Some(PromotionState::Verified);
+        entry.verified_at = Some(since);
+    }
+}
+
+impl Simulation {
+    fn told(&self, zone: &TimeZone) -> String {
+        let at =
+            |instant: Timestamp| instant.to_zoned(zone.clone()).strftime("%A %Y-%m-%d %H:%M %Z").to_string();
+        let mut text = format!("SIMULATION: {} / {} at {}\n", self.pipeline, self.environment, at(self.time));
+        if let Some(version) = &self.version {
+            let _ = writeln!(text, "  Bundle: {}", display_version(version));
+        }
+        text.push('\n');
+        let rows = self.gates.iter().map(|gate| {
+            let word = if gate.pass { "PASS" } else { "FAIL" };
+            vec![gate.name.clone(), gate.scope.to_owned(), word.to_owned(), gate.reason.clone()]
+        });
+        match self.gates.is_empty() {
+            true => text.push_str("no gates guard this environment\n"),
+            false => text.push_str(&output::table(&["GATE", "SCOPE", "VERDICT", "REASON"], rows.collect())),
+        }
+        let _ = writeln!(text, "\nRESULT: {}", self.result);
+        let closed: Vec<&Answer> = self.gates.iter().filter(|gate| !gate.pass).collect();
+        if closed.is_empty() {
+            return output::painted(&text);
+        }
+        let names: Vec<&str> = closed.iter().map(|gate| gate.name.as_str()).collect();
+        let _ = writeln!(text, "Blocked by:  {}", names.join(", "));
+        for message in closed.iter().filter_map(|gate| gate.message.as_deref()) {
+            let _ = writeln!(text, "Message:     {message}");
+        }
+        match self.next_window {
+            Some(opens) => {
+                let _ = writeln!(text, "Next window: {}", at(opens));
+                let _ = writeln!(text, "ETA:         ~{} later", roughly(opens.duration_since(self.time)));
+            }
+            None => text.push_str("Next window: none by itself\n"),
+        }
+        output::painted(&text)
+    }
+}

@@ -1,0 +1,83 @@
+//! Whether the expressions in files compile; without a server.
+
+use std::path::{Path, PathBuf};
+
+use kardinal_api::kardinal::PolicyGate;
+use kardinal_policy::{check_expression, time_zone};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::args::OutputFormat;
+use crate::failure::{Failure, Kind};
+use crate::{manifest, output};
+
+/// One expression and what is wrong with it.
+#[derive(Serialize)]
+struct Tested {
+    file: String,
+    gate: String,
+    expression: String,
+    problems: Vec<String>,
+}
+
+pub(super) fn run(files: &[PathBuf], format: OutputFormat) -> anyhow::Result<()> {
+    let mut tested = Vec::new();
+    for file in files {
+        tested.extend(test(file)?);
+    }
+    output::value(format, &tested, || tested.iter().map(Tested::told).collect())?;
+    let wrong = tested.iter().filter(|one| !one.problems.is_empty()).count();
+    match wrong {
+        0 => Ok(()),
+        count => Err(Failure::new(Kind::Failed, format!("{count} of {} gates cannot be used", tested.len()))
+            .hint("a gate that does not compile holds every promotion; the attributes are those of bundle, schedule, environment and previousBundle")
+            .into()),
+    }
+}
+
+impl Tested {
+    fn told(&self) -> String {
+        let Tested { file, gate, .. } = self;
+        match self.problems.as_slice() {
+            [] => format!("{file}: {gate}: ok\n"),
+            problems => format!("{file}: {gate}:\n{}\n", problems.join("\n")),
+        }
+    }
+}
+
+fn test(path: &Path) -> anyhow::Result<Vec<Tested>> {
+    let file = path.display().to_string();
+    let text = manifest::read_text(path)?;
+    let documents = manifest::read_documents(&text).unwrap_or_default();
+    let objects: Vec<&Value> =
+        documents.iter().map(|one| &one.value).filter(|value| value.get("kind").is_some()).collect();
+    if objects.is_empty() {
+        let expression = text.trim().to_owned();
+        let problems = check_expression(&expression).err().into_iter().collect();
+        return Ok(vec![Tested { file, gate: "expression".to_owned(), expression, problems }]);
+    }
+    let gates =
+        objects.into_iter().filter(|object| object.get("kind").and_then(Value::as_str) == Some("PolicyGate"));
+    let tested: Vec<Tested> = gates.map(|object| one(&file, object)).collect();
+    if tested.is_empty() {
+        return Err(Failure::new(Kind::NotFound, format!("there is no PolicyGate in `{file}`")).into());
+    }
+    Ok(tested)
+}
+
+fn one(file: &str, object: &Value) -> Tested {
+    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("(no name)");
+    let expression = object.pointer("/spec/expression").and_then(Value::as_str).unwrap_or_default();
+    let mut problems = Vec::new();
+    match serde_json::from_value::<PolicyGate>(object.clone()) {
+        Err(error) => problems.push(error.to_string()),
+        Ok(gate) => {
+            problems.extend(check_expression(&gate.spec.expression).err());
+            let zone = gate.spec.time_zone.as_deref().map(time_zone).and_then(Result::err);
+            problems.extend(zone.map(|problem| format!("spec.timeZone: {problem}")));
+            let interval = gate.spec.recheck_interval.as_ref().and_then(|interval| interval.parse().err());
+            problems.extend(interval.map(|problem| format!("spec.recheckInterval: {problem}")));
+        }
+    }
+    Tested { file: file.to_owned(), gate: name.to_owned(), expression: expression.to_owned(), problems }
+}

@@ -1,0 +1,95 @@
+//! `kardinal promote`.
+
+use jiff::Timestamp;
+use kardinal_api::kardinal::{Bundle, PromotionState};
+use kardinal_planner::bundle::{Route, is_finished, is_rollback};
+use kardinal_planner::explain::display_version;
+use kardinal_planner::intent;
+use serde::Serialize;
+
+use crate::args::PromoteArguments;
+use crate::failure::{Failure, Kind};
+use crate::output;
+use crate::server::{Seen, Server, check_environment, listed, refused};
+
+/// What came of it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Promoted {
+    /// Whether a Bundle was created; otherwise one is on its way already.
+    created: bool,
+    bundle: String,
+    version: String,
+    environment: String,
+}
+
+/// Sends what a Bundle carries to an environment, unless it is on its way there already.
+pub(crate) fn run(arguments: PromoteArguments) -> anyhow::Result<()> {
+    super::block_on(async {
+        let server = Server::connect(&arguments.common.server).await?;
+        let seen = server.seen(&arguments.pipeline, &[]).await?;
+        check_environment(&seen.pipeline, &arguments.env)?;
+        let now = Timestamp::now();
+        let source = source(&seen, &arguments)?;
+        let under_way = under_way(&seen, source, &arguments.env, now);
+        let bundle = match under_way {
+            Some(bundle) => bundle.clone(),
+            None => {
+                let wanted = intent::promote(&seen.pipeline, &arguments.env, source, now).map_err(refused)?;
+                server.create(&wanted, false).await?
+            }
+        };
+        let promoted = Promoted {
+            created: under_way.is_none(),
+            bundle: bundle.metadata.name.clone().unwrap_or_default(),
+            version: kardinal_policy::version(&bundle.spec),
+            environment: arguments.env.clone(),
+        };
+        output::value(arguments.common.output, &promoted, || promoted.told(&arguments.pipeline))
+    })
+}
+
+impl Promoted {
+    fn told(&self, pipeline: &str) -> String {
+        let Promoted { bundle, environment, .. } = self;
+        let version = display_version(&self.version);
+        let said = match self.created {
+            true => format!("Bundle \"{bundle}\" created: {version} goes to {environment}"),
+            false => format!("{version} is on its way to {environment} already, with Bundle \"{bundle}\""),
+        };
+        format!("{said}\n\nNext:\n  kardinal explain {pipeline} --env {environment}\n")
+    }
+}
+
+/// The Bundle whose content is promoted: the one named, else the newest that is verified right before the environment.
+fn source<'a>(seen: &'a Seen, arguments: &PromoteArguments) -> Result<&'a Bundle, Failure> {
+    if let Some(name) = &arguments.bundle {
+        return seen.bundle(name);
+    }
+    let route = Route::whole(&seen.pipeline.spec).map_err(refused)?;
+    let upstreams: Vec<&str> =
+        route.stop(&arguments.env).map(|stop| stop.upstreams.clone()).unwrap_or_default();
+    let ready = |bundle: &&Bundle| {
+        let state = |name: &str| bundle.status.as_ref()?.environments.get(name)?.state;
+        upstreams.iter().all(|name| state(name) == Some(PromotionState::Verified)) && !is_rollback(bundle)
+    };
+    seen.bundles.iter().find(ready).ok_or_else(|| {
+        let env = &arguments.env;
+        let before = if upstreams.is_empty() {
+            String::new()
+        } else {
+            format!(" that is verified in {}", listed(upstreams.clone()))
+        };
+        Failure::new(Kind::NotFound, format!("there is no Bundle{before} to promote to `{env}`"))
+            .hint("name one with `--bundle`, or create one with `kardinal create bundle`")
+    })
+}
+
+/// The Bundle that brings the same content to the environment already.
+fn under_way<'a>(seen: &'a Seen, source: &Bundle, environment: &str, now: Timestamp) -> Option<&'a Bundle> {
+    let explanation = seen.explain(Some(environment), now);
+    let name = explanation.environments.first()?.bundle.as_deref()?;
+    let bundle = seen.bundle(name).ok()?;
+    let on_its_way = !bundle.status.as_ref().and_then(|status| status.phase).is_some_and(is_finished);
+    (on_its_way && bundle.spec.artifacts == source.spec.artifacts).then_some(bundle)
+}

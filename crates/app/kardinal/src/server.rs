@@ -1,0 +1,284 @@
+//! The server as commands use it: every failure names what was asked for and what to do next.
+
+use std::fmt::Debug;
+
+use jiff::Timestamp;
+use kardinal_api::graph::Graph;
+use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep};
+use kardinal_planner::explain::{Explanation, World, explain};
+use kardinal_planner::intent::Problem;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::args::ServerArguments;
+use crate::connect;
+use crate::failure::{Failure, Kind};
+
+/// Who writes, in `managedFields`.
+const MANAGER: &str = "kardinal-cli";
+
+/// A server and a namespace there.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) client: kube::Client,
+    pub(crate) namespace: String,
+}
+
+/// A kind of ours: namespaced, and known at compile time.
+pub(crate) trait Ours:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Serialize
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Ours for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Serialize
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+impl Server {
+    /// The server that the arguments name. Nothing is sent yet.
+    pub(crate) async fn connect(arguments: &ServerArguments) -> anyhow::Result<Server> {
+        let client = connect::client(arguments).await?;
+        let namespace = client.default_namespace().to_owned();
+        Ok(Server { client, namespace })
+    }
+
+    /// The objects of a kind in the namespace.
+    pub(crate) fn api<K: Ours>(&self) -> Api<K> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Lists a kind in the namespace.
+    pub(crate) async fn list<K: Ours>(&self, params: &ListParams) -> Result<Vec<K>, Failure> {
+        list(&self.api(), params).await
+    }
+
+    /// A Pipeline, or a failure that names those that exist.
+    pub(crate) async fn pipeline(&self, name: &str) -> Result<Pipeline, Failure> {
+        match self.api::<Pipeline>().get_opt(name).await {
+            Ok(Some(pipeline)) => Ok(pipeline),
+            Ok(None) => Err(self.unknown_pipeline(name).await),
+            Err(error) => Err(server_failure::<Pipeline>(error)),
+        }
+    }
+
+    async fn unknown_pipeline(&self, name: &str) -> Failure {
+        let known = match self.list::<Pipeline>(&ListParams::default()).await {
+            Ok(known) => known,
+            Err(failure) => return failure,
+        };
+        let names: Vec<&str> = known.iter().filter_map(|one| one.metadata.name.as_deref()).collect();
+        let namespace = &self.namespace;
+        let failure =
+            Failure::new(Kind::NotFound, format!("there is no Pipeline `{name}` in namespace `{namespace}`"));
+        match names.is_empty() {
+            true => failure.hint(
+                "`kardinal init` makes one; `kardinal get pipelines -A` shows those of other namespaces",
+            ),
+            false => failure.hint(format!("there are {}", listed(names))),
+        }
+    }
+
+    /// The Bundles of a Pipeline, the newest first.
+    pub(crate) async fn bundles(&self, pipeline: &str) -> Result<Vec<Bundle>, Failure> {
+        let of_pipeline = ListParams::default().labels(&format!("{PIPELINE_LABEL}={pipeline}"));
+        let mut bundles: Vec<Bundle> = self.list(&of_pipeline).await?;
+        bundles.sort_by_key(|bundle| std::cmp::Reverse(age_key(bundle)));
+        Ok(bundles)
+    }
+
+    /// All gates in the namespace and in further ones. Namespaces that one may not read are passed over.
+    pub(crate) async fn gates(&self, others: &[&[String]]) -> Result<Vec<PolicyGate>, Failure> {
+        let mut gates = self.list::<PolicyGate>(&ListParams::default()).await?;
+        let mut read = vec![self.namespace.as_str()];
+        for namespace in others.iter().copied().flatten() {
+            if read.contains(&namespace.as_str()) {
+                continue;
+            }
+            read.push(namespace);
+            let api: Api<PolicyGate> = Api::namespaced(self.client.clone(), namespace);
+            match list(&api, &ListParams::default()).await {
+                Ok(found) => gates.extend(found),
+                Err(failure) if failure.kind == Kind::Refused => {
+                    tracing::warn!(namespace, "the gates of this namespace may not be read: {failure}");
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(gates)
+    }
+
+    /// Everything that explains a Pipeline.
+    pub(crate) async fn seen(&self, pipeline: &str, policy_namespaces: &[String]) -> Result<Seen, Failure> {
+        let pipeline = self.pipeline(pipeline).await?;
+        let name = pipeline.metadata.name.clone().unwrap_or_default();
+        let of_pipeline = ListParams::default().fields(&format!("spec.pipeline={name}"));
+        let everything = ListParams::default();
+        let namespaces = [policy_namespaces, &pipeline.spec.policy_namespaces];
+        let (bundles, steps, gates, graphs) = futures::try_join!(
+            self.bundles(&name),
+            self.list::<PromotionStep>(&of_pipeline),
+            self.gates(&namespaces),
+            self.list::<Graph>(&everything),
+        )?;
+        Ok(Seen { pipeline, bundles, steps, gates, graphs })
+    }
+
+    /// Creates an object, or only checks it.
+    pub(crate) async fn create<K: Ours>(&self, object: &K, dry_run: bool) -> Result<K, Failure> {
+        let params = PostParams { dry_run, field_manager: Some(MANAGER.to_owned()) };
+        let name = object.meta().name.clone().unwrap_or_default();
+        self.api::<K>().create(&params, object).await.map_err(|error| match &error {
+            kube::Error::Api(status) if status.is_already_exists() => {
+                Failure::new(Kind::Failed, format!("{} `{name}` exists already", K::kind(&())))
+            }
+            _ => about::<K>(&name, error),
+        })
+    }
+
+    /// Creates an object unless it exists; says whether it was created.
+    pub(crate) async fn ensure<K: Ours>(&self, object: &K) -> Result<(K, bool), Failure> {
+        let name = object.meta().name.clone().unwrap_or_default();
+        let existing = self.api::<K>().get_opt(&name).await.map_err(|error| about::<K>(&name, error))?;
+        match existing {
+            Some(existing) => Ok((existing, false)),
+            None => self.create(object, false).await.map(|made| (made, true)),
+        }
+    }
+
+    /// Merges a patch into an object of any namespace.
+    pub(crate) async fn patch<K: Ours>(&self, object: &K, patch: &serde_json::Value) -> Result<K, Failure> {
+        let metadata = object.meta();
+        let namespace = metadata.namespace.as_deref().unwrap_or(&self.namespace);
+        let name = metadata.name.clone().unwrap_or_default();
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+        api.patch(&name, &params, &Patch::Merge(patch)).await.map_err(|error| match &error {
+            kube::Error::Api(status) if status.is_conflict() => {
+                let what = format!("{} `{name}` was changed by somebody else at the same time", K::kind(&()));
+                Failure::new(Kind::Failed, what).hint("look at it again, then repeat the command")
+            }
+            _ => about::<K>(&name, error),
+        })
+    }
+}
+
+/// What was seen of one Pipeline.
+pub(crate) struct Seen {
+    pub(crate) pipeline: Pipeline,
+    /// The newest first.
+    pub(crate) bundles: Vec<Bundle>,
+    pub(crate) steps: Vec<PromotionStep>,
+    pub(crate) gates: Vec<PolicyGate>,
+    pub(crate) graphs: Vec<Graph>,
+}
+
+impl Seen {
+    /// Where its promotions stand.
+    pub(crate) fn explain(&self, environment: Option<&str>, now: Timestamp) -> Explanation {
+        let world = World {
+            pipeline: &self.pipeline,
+            bundles: &self.bundles,
+            steps: &self.steps,
+            gates: &self.gates,
+            graphs: &self.graphs,
+            now,
+        };
+        explain(&world, environment)
+    }
+
+    /// A Bundle of the Pipeline by name, or a failure that names some.
+    pub(crate) fn bundle(&self, name: &str) -> Result<&Bundle, Failure> {
+        bundle_named(&self.bundles, name)
+    }
+}
+
+/// One Bundle of some, by name.
+pub(crate) fn bundle_named<'a>(bundles: &'a [Bundle], name: &str) -> Result<&'a Bundle, Failure> {
+    let found = bundles.iter().find(|bundle| bundle.metadata.name.as_deref() == Some(name));
+    found.ok_or_else(|| {
+        let known: Vec<&str> =
+            bundles.iter().take(5).filter_map(|one| one.metadata.name.as_deref()).collect();
+        let failure = Failure::new(Kind::NotFound, format!("there is no Bundle `{name}`"));
+        match known.is_empty() {
+            true => failure.hint("`kardinal create bundle` makes one"),
+            false => failure.hint(format!("the newest are {}", listed(known))),
+        }
+    })
+}
+
+/// Makes sure that a Pipeline has an environment, and names those it has.
+pub(crate) fn check_environment(pipeline: &Pipeline, name: &str) -> Result<(), Failure> {
+    let names: Vec<&str> = pipeline.spec.environments.iter().map(|one| one.name.as_str()).collect();
+    if names.contains(&name) {
+        return Ok(());
+    }
+    let of = pipeline.metadata.name.as_deref().unwrap_or_default();
+    Err(Failure::new(Kind::NotFound, format!("the Pipeline `{of}` has no environment `{name}`"))
+        .hint(format!("it has {}", listed(names))))
+}
+
+/// A wish that cannot be fulfilled as it is.
+pub(crate) fn refused(problem: Problem) -> Failure {
+    let typed = ["images", "gitCommit", "reason", "expires", "stage", "app", "git", "environments"];
+    let wrong_usage = typed.iter().any(|field| problem.field.split(['[', '.']).next() == Some(field));
+    let kind = if wrong_usage { Kind::Usage } else { Kind::Failed };
+    let failure = Failure::new(kind, format!("{}: {}", problem.field, problem.message));
+    match problem.hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// Lists a kind; a kind that the server does not know is no empty list.
+pub(crate) async fn list<K: Ours>(api: &Api<K>, params: &ListParams) -> Result<Vec<K>, Failure> {
+    let found = api.list(params).await.map_err(server_failure::<K>)?;
+    Ok(found.items)
+}
+
+/// What went wrong with one object.
+pub(crate) fn about<K: Ours>(name: &str, error: kube::Error) -> Failure {
+    Failure::of_server(&format!("{} `{name}`", K::kind(&())), error)
+}
+
+fn server_failure<K: Ours>(error: kube::Error) -> Failure {
+    let unknown_kind = matches!(&error, kube::Error::Api(status) if status.code == 404);
+    let failure = Failure::of_server(&format!("{} cannot be read", K::plural(&())), error);
+    match unknown_kind {
+        true => failure.hint("`kardinal install` installs kardinal's kinds"),
+        false => failure,
+    }
+}
+
+/// Later is newer; Bundles of the same second are told apart by name.
+fn age_key(bundle: &Bundle) -> (Option<Timestamp>, String) {
+    let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    (created, bundle.metadata.name.clone().unwrap_or_default())
+}
+
+/// `` `a`, `b` and `c` ``.
+pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        None => "none".to_owned(),
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+    }
+}
