@@ -3,7 +3,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint crds bench-ground clean
+.PHONY: help build run test lint crds bench-ground bench-loop clean
 
 help: ## Prints this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ crds: ## Writes deploy/ and docs/reference/kinds.md anew from the types
 
 bench-ground: build ## Compares the embedded server with kube-apiserver + etcd, and measures gates and Graphs
 	$(CARGO) bench --locked -p kardinal-e2e --bench ground
+
+bench-loop: ## Measures how long a version travels and what it costs, on the local forge and on a real Gitea
+	$(CARGO) bench --locked -p kardinal-e2e --bench loop
 
 clean: ## Removes what was built; .kardinal stays
 	$(CARGO) clean

@@ -2,6 +2,9 @@
 
 #![expect(clippy::expect_used, reason = "a test may stop where its ground is missing")]
 
+#[path = "cli/promotions.rs"]
+mod promotions;
+
 use std::io::{BufRead as _, BufReader, Lines};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};

@@ -198,7 +198,7 @@ pub fn explain(world: &World<'_>, environment: Option<&str>) -> Explanation {
     }
     let instants = environments.iter().flat_map(|promotion| {
         let gates = promotion.gates.iter().filter_map(|gate| gate.changes_at);
-        gates.chain(promotion.waits.iter().filter_map(|wait| wait.eta.min(wait.deadline).or(wait.deadline)))
+        gates.chain(promotion.waits.iter().flat_map(|wait| [wait.eta, wait.deadline]).flatten())
     });
     let next_change = instants.filter(|instant| *instant > world.now).min();
     let metadata = &world.pipeline.metadata;

@@ -4,13 +4,17 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
-use k8s_openapi::api::core::v1::Namespace;
+use jiff::SignedDuration;
+use jiff::civil::Weekday;
+use jiff::tz::TimeZone;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Event, Namespace};
 use kardinal_api::forge::{Desired, PullRequest};
 use kardinal_api::kardinal::{Bundle, BundlePhase, PromotionState, PromotionStep};
 use kardinal_git::Repositories as _;
 use kardinal_simulator::{Environment, Simulator};
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::story::Story;
@@ -74,7 +78,21 @@ impl<'a> Shop<'a> {
                 made => drop(made?),
             }
         }
+        shop.clear(environments).await?;
         Ok(shop)
+    }
+
+    /// Takes away what a scenario that failed may have left on the same cluster.
+    async fn clear(&self, environments: &[&str]) -> anyhow::Result<()> {
+        self.close().await?;
+        for environment in environments {
+            let api: Api<Deployment> = Api::namespaced(self.story.world.client.clone(), environment);
+            match api.delete(APP, &DeleteParams::default()).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                gone => drop(gone?),
+            }
+        }
+        Ok(())
     }
 
     /// Makes a repository of the local forge with these files.
@@ -132,24 +150,49 @@ impl<'a> Shop<'a> {
     pub async fn close(&self) -> anyhow::Result<()> {
         let api: Api<kardinal_api::kardinal::PolicyGate> =
             Api::namespaced(self.story.world.client.clone(), POLICIES);
-        api.delete_collection(&kube::api::DeleteParams::default(), &ListParams::default()).await?;
+        api.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
         Ok(())
     }
 
     /// Lets workloads follow the repository from now on.
     pub fn run_workloads(&mut self, environments: &[&str]) {
+        self.stop_workloads();
+        self.workloads = Some(tokio::spawn(self.simulator(environments).run()));
+    }
+
+    /// Nothing is deployed any more. Days pass faster without anybody who looks at the repository all the time.
+    pub fn stop_workloads(&mut self) {
+        if let Some(workloads) = self.workloads.take() {
+            workloads.abort();
+        }
+    }
+
+    /// Makes a version run in an environment, whatever the repository says.
+    pub async fn deploy(&self, environment: &str, version: &str) -> anyhow::Result<()> {
+        self.simulator(&[]).deploy(environment, &format!("{IMAGE}:{version}")).await?;
+        Ok(())
+    }
+
+    fn simulator(&self, environments: &[&str]) -> Simulator {
         let world = self.story.world;
         let environment =
             |name: &&str| Environment { path: format!("environments/{name}"), namespace: (*name).to_owned() };
-        let simulator = Simulator {
+        Simulator {
             client: world.client.clone(),
             repositories: world.workshop.git.clone(),
             remote: world.workshop.remote(&world.namespace, &self.repository),
             branch: "main".to_owned(),
             application: APP.to_owned(),
             environments: environments.iter().map(environment).collect(),
-        };
-        self.workloads = Some(tokio::spawn(simulator.run()));
+        }
+    }
+
+    /// Moves on to a time that is not near a weekend, if it is.
+    pub async fn working_day(&self) {
+        let now = self.story.world.now().to_zoned(TimeZone::UTC);
+        if matches!(now.weekday(), Weekday::Friday | Weekday::Saturday | Weekday::Sunday) {
+            self.story.world.advance(SignedDuration::from_hours(72)).await;
+        }
     }
 
     /// A Bundle with this version of the application.
@@ -163,6 +206,12 @@ impl<'a> Shop<'a> {
         json_patch::merge(&mut bundle, &extra);
         self.story.apply(&bundle).await?;
         Ok(())
+    }
+
+    /// A Bundle as it is now.
+    pub async fn bundle(&self, name: &str) -> anyhow::Result<Bundle> {
+        let api: Api<Bundle> = Api::namespaced(self.story.world.client.clone(), &self.story.world.namespace);
+        Ok(api.get(name).await?)
     }
 
     /// Waits until a Bundle is in this phase.
@@ -231,6 +280,39 @@ impl<'a> Shop<'a> {
         Ok(api.list(&ListParams::default()).await?.items)
     }
 
+    /// The pull request of a step.
+    pub async fn request(&self, bundle: &str, environment: &str) -> anyhow::Result<PullRequest> {
+        let head = format!("kardinal/{bundle}/{environment}");
+        let mut all = self.pull_requests().await?.into_iter();
+        all.find(|request| request.spec.head == head)
+            .with_context(|| format!("no pull request from `{head}`"))
+    }
+
+    /// What was told about objects of the namespace with this reason.
+    pub async fn events(&self, reason: &str) -> anyhow::Result<Vec<String>> {
+        let api: Api<Event> = Api::namespaced(self.story.world.client.clone(), &self.story.world.namespace);
+        let all = api.list(&ListParams::default()).await?.items.into_iter();
+        Ok(all
+            .filter(|event| event.reason.as_deref() == Some(reason))
+            .filter_map(|event| event.message)
+            .collect())
+    }
+
+    /// Waits until something was told with this reason that contains this text.
+    pub async fn told(&self, reason: &str, text: &str) -> anyhow::Result<()> {
+        self.story
+            .world
+            .eventually(&format!("an Event {reason} says `{text}`"), async || {
+                let all = self.events(reason).await?;
+                Ok(if all.iter().any(|message| message.contains(text)) {
+                    Ok(())
+                } else {
+                    Err(format!("{all:?}"))
+                })
+            })
+            .await
+    }
+
     /// Somebody presses the button for the pull request of a step.
     pub async fn merge(&self, bundle: &str, environment: &str, who: &str) -> anyhow::Result<()> {
         self.decide(bundle, environment, &json!({"spec": {"desired": Desired::Merged, "mergedBy": who}}))
@@ -239,11 +321,7 @@ impl<'a> Shop<'a> {
 
     /// Changes the pull request of a step as a person would.
     pub async fn decide(&self, bundle: &str, environment: &str, patch: &Value) -> anyhow::Result<()> {
-        let head = format!("kardinal/{bundle}/{environment}");
-        let found = self.pull_requests().await?.into_iter().find(|request| request.spec.head == head);
-        let name = found
-            .and_then(|request| request.metadata.name)
-            .with_context(|| format!("no pull request from `{head}`"))?;
+        let name = self.request(bundle, environment).await?.metadata.name.context("it has a name")?;
         let api: Api<PullRequest> =
             Api::namespaced(self.story.world.client.clone(), &self.story.world.namespace);
         api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
@@ -261,9 +339,47 @@ impl<'a> Shop<'a> {
 
     /// The subjects of the commits on `main`, newest first, as real git tells them.
     pub fn log(&self) -> anyhow::Result<Vec<String>> {
+        self.lines(&["log", "--format=%s", "main"])
+    }
+
+    /// The branches of the repository, as real git tells them.
+    pub fn branches(&self) -> anyhow::Result<Vec<String>> {
+        self.lines(&["for-each-ref", "--format=%(refname:short)", "refs/heads"])
+    }
+
+    fn lines(&self, arguments: &[&str]) -> anyhow::Result<Vec<String>> {
         let world = self.story.world;
         let path = world.workshop.forge.store.path(&world.namespace, &self.repository)?;
-        Ok(git(&path, &["log", "--format=%s", "main"])?.lines().map(str::to_owned).collect())
+        Ok(git(&path, arguments)?.lines().map(str::to_owned).collect())
+    }
+
+    /// Somebody pushes a commit with real git; a branch that does not exist begins with nothing. `None` deletes a file.
+    pub fn push(
+        &self,
+        repository: &str,
+        branch: &str,
+        message: &str,
+        files: &[(&str, Option<&str>)],
+    ) -> anyhow::Result<String> {
+        let world = self.story.world;
+        let bare = world.workshop.forge.store.path(&world.namespace, repository)?.display().to_string();
+        let work = tempfile::tempdir()?;
+        git(work.path(), &["clone", "--quiet", &bare, "."])?;
+        if git(work.path(), &["checkout", "--quiet", branch]).is_err() {
+            git(work.path(), &["checkout", "--quiet", "--orphan", branch])?;
+            git(work.path(), &["rm", "-rfq", "."])?;
+        }
+        for (path, content) in files {
+            let path = work.path().join(path);
+            match content {
+                Some(content) => write_file(&path, content)?,
+                None => std::fs::remove_file(path)?,
+            }
+        }
+        git(work.path(), &["add", "--all", "."])?;
+        git(work.path(), &["commit", "--quiet", "-m", message])?;
+        git(work.path(), &["push", "--quiet", &bare, branch])?;
+        Ok(git(work.path(), &["rev-parse", "HEAD"])?.trim().to_owned())
     }
 
     /// Asks real git whether the repository is sound.
@@ -291,14 +407,17 @@ pub fn git(folder: &Path, arguments: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+fn write_file(path: &Path, content: &str) -> anyhow::Result<()> {
+    std::fs::create_dir_all(path.parent().context("a file has a folder")?)?;
+    Ok(std::fs::write(path, content)?)
+}
+
 /// The first commit of a repository, pushed by real git.
 pub fn push_first(bare: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
     let work = tempfile::tempdir()?;
     git(work.path(), &["init", "--quiet", "--initial-branch=main"])?;
     for (path, content) in files {
-        let path = work.path().join(path);
-        std::fs::create_dir_all(path.parent().context("a file has a folder")?)?;
-        std::fs::write(path, content)?;
+        write_file(&work.path().join(path), content)?;
     }
     git(work.path(), &["add", "."])?;
     git(work.path(), &["commit", "--quiet", "-m", "the beginning"])?;

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, PromotionState};
 use kardinal_planner::bundle::{Route, is_finished, is_rollback};
-use kardinal_planner::explain::display_version;
+use kardinal_planner::explain::{Outcome, display_version};
 use kardinal_planner::intent;
 use serde::Serialize;
 
@@ -16,11 +16,23 @@ use crate::server::{Seen, Server, check_environment, listed, refused};
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Promoted {
-    /// Whether a Bundle was created; otherwise one is on its way already.
-    created: bool,
+    /// Whether a Bundle was created for it.
+    outcome: Coming,
     bundle: String,
     version: String,
     environment: String,
+}
+
+/// How the content comes to the environment.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Coming {
+    /// With a new Bundle.
+    Created,
+    /// With a Bundle that is on its way already.
+    OnItsWay,
+    /// It is there.
+    There,
 }
 
 /// Sends what a Bundle carries to an environment, unless it is on its way there already.
@@ -31,16 +43,15 @@ pub(crate) fn run(arguments: PromoteArguments) -> anyhow::Result<()> {
         check_environment(&seen.pipeline, &arguments.env)?;
         let now = Timestamp::now();
         let source = source(&seen, &arguments)?;
-        let under_way = under_way(&seen, source, &arguments.env, now);
-        let bundle = match under_way {
-            Some(bundle) => bundle.clone(),
+        let (outcome, bundle) = match already(&seen, source, &arguments.env, now) {
+            Some((outcome, bundle)) => (outcome, bundle.clone()),
             None => {
                 let wanted = intent::promote(&seen.pipeline, &arguments.env, source, now).map_err(refused)?;
-                server.create(&wanted, false).await?
+                (Coming::Created, server.create(&wanted, false).await?)
             }
         };
         let promoted = Promoted {
-            created: under_way.is_none(),
+            outcome,
             bundle: bundle.metadata.name.clone().unwrap_or_default(),
             version: kardinal_policy::version(&bundle.spec),
             environment: arguments.env.clone(),
@@ -53,9 +64,14 @@ impl Promoted {
     fn told(&self, pipeline: &str) -> String {
         let Promoted { bundle, environment, .. } = self;
         let version = display_version(&self.version);
-        let said = match self.created {
-            true => format!("Bundle \"{bundle}\" created: {version} goes to {environment}"),
-            false => format!("{version} is on its way to {environment} already, with Bundle \"{bundle}\""),
+        let said = match self.outcome {
+            Coming::Created => format!("Bundle \"{bundle}\" created: {version} goes to {environment}"),
+            Coming::OnItsWay => {
+                format!("{version} is on its way to {environment} already, with Bundle \"{bundle}\"")
+            }
+            Coming::There => {
+                format!("{version} is verified in {environment} already, with Bundle \"{bundle}\"")
+            }
         };
         format!("{said}\n\nNext:\n  kardinal explain {pipeline} --env {environment}\n")
     }
@@ -85,11 +101,23 @@ fn source<'a>(seen: &'a Seen, arguments: &PromoteArguments) -> Result<&'a Bundle
     })
 }
 
-/// The Bundle that brings the same content to the environment already.
-fn under_way<'a>(seen: &'a Seen, source: &Bundle, environment: &str, now: Timestamp) -> Option<&'a Bundle> {
+/// The Bundle that brings the same content to the environment already, or has brought it.
+fn already<'a>(
+    seen: &'a Seen,
+    source: &Bundle,
+    environment: &str,
+    now: Timestamp,
+) -> Option<(Coming, &'a Bundle)> {
     let explanation = seen.explain(Some(environment), now);
-    let name = explanation.environments.first()?.bundle.as_deref()?;
-    let bundle = seen.bundle(name).ok()?;
-    let on_its_way = !bundle.status.as_ref().and_then(|status| status.phase).is_some_and(is_finished);
-    (on_its_way && bundle.spec.artifacts == source.spec.artifacts).then_some(bundle)
+    let promotion = explanation.environments.first()?;
+    let bundle = seen.bundle(promotion.bundle.as_deref()?).ok()?;
+    if bundle.spec.artifacts != source.spec.artifacts {
+        return None;
+    }
+    let finished = bundle.status.as_ref().and_then(|status| status.phase).is_some_and(is_finished);
+    match promotion.outcome {
+        Outcome::Verified => Some((Coming::There, bundle)),
+        _ if finished => None,
+        _ => Some((Coming::OnItsWay, bundle)),
+    }
 }

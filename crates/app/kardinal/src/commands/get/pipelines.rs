@@ -137,7 +137,12 @@ fn part(
     let gates = gates
         .iter()
         .filter(|one| one.metadata.namespace == namespace && labelled(&one.metadata.labels, &short));
-    let graphs = graphs.iter().filter(|one| one.metadata.namespace == namespace);
+    // Graphs that people wrote have no label, and may promote anything.
+    let graphs = graphs.iter().filter(|one| {
+        let labels = one.metadata.labels.as_ref();
+        let of = labels.and_then(|labels| labels.get(PIPELINE_LABEL));
+        one.metadata.namespace == namespace && of.is_none_or(|of| *of == short)
+    });
     Seen {
         bundles: bundles.cloned().collect(),
         steps: steps.cloned().collect(),

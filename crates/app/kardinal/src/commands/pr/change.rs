@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kardinal_api::forge::{PullRequest, PullRequestState, READY, Review, Verdict};
+use kardinal_api::forge::{MERGEABLE, PullRequest, PullRequestState, Review, Verdict};
 use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 
@@ -125,8 +125,8 @@ fn refusal(request: &PullRequest, generation: Option<i64>) -> Option<String> {
     if status.observed_generation < generation {
         return None;
     }
-    let ready = status.conditions.iter().find(|condition| condition.type_ == READY)?;
-    (ready.status == "False").then(|| ready.message.clone())
+    let mergeable = status.conditions.iter().find(|condition| condition.type_ == MERGEABLE)?;
+    (mergeable.status == "False").then(|| mergeable.message.clone())
 }
 
 fn title(request: &PullRequest) -> String {
@@ -145,7 +145,7 @@ mod tests {
             "spec": {"repository": "gitops", "head": "a", "base": "main", "title": "t", "reviews": [
                 {"author": "alice", "verdict": "changes-requested"}, {"author": "bob", "verdict": "approved"}]},
             "status": {"number": 3, "headCommit": "abc", "observedGeneration": 1, "conditions": [
-                {"type": "Ready", "status": "False", "reason": "Conflict", "message": "conflicts", "lastTransitionTime": "2026-04-09T10:00:00Z"}]},
+                {"type": "Mergeable", "status": "False", "reason": "Conflict", "message": "conflicts", "lastTransitionTime": "2026-04-09T10:00:00Z"}]},
         }))
         .unwrap()
     }

@@ -1,0 +1,194 @@
+//! The commands on a server where promotions stand at known places. No controller runs: the test writes what they would.
+
+#![expect(clippy::indexing_slicing, reason = "a test may stop where its ground is missing")]
+
+use std::path::Path;
+
+use jiff::{SignedDuration, Timestamp};
+use kardinal_api::forge::PullRequest;
+use kardinal_api::graph::Graph;
+use kardinal_api::kardinal::{Bundle, PolicyGate};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{CONFIG, Up, check, kardinal};
+
+/// A server without controllers, and a way to write to it.
+struct Ground {
+    _up: Up,
+    runtime: tokio::runtime::Runtime,
+    client: Client,
+}
+
+impl Ground {
+    fn new(dir: &Path) -> Ground {
+        let up = Up::start(dir, &["--no-controllers"]);
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let file = Kubeconfig::read_from(dir.join(".kardinal/kubeconfig")).expect("the kubeconfig");
+        let client = runtime.block_on(async {
+            let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+            Client::try_from(config.expect("the configuration")).expect("a client")
+        });
+        Ground { _up: up, runtime, client }
+    }
+
+    fn create<K>(&self, namespace: &str, object: Value)
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + DeserializeOwned
+            + serde::Serialize,
+    {
+        let object: K = serde_json::from_value(object).expect("an object of that kind");
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        self.runtime.block_on(api.create(&PostParams::default(), &object)).expect("it is created");
+    }
+
+    fn set_status(&self, bundle: &str, status: Value) {
+        let api: Api<Bundle> = Api::namespaced(self.client.clone(), "default");
+        let patch = Patch::Merge(json!({ "status": status }));
+        self.runtime.block_on(api.patch_status(bundle, &PatchParams::default(), &patch)).expect("a status");
+    }
+
+    fn bundle_named(&self, part: &str) -> String {
+        let api: Api<Bundle> = Api::namespaced(self.client.clone(), "default");
+        let all = self.runtime.block_on(api.list(&ListParams::default())).expect("the Bundles");
+        let mut names = all.items.into_iter().filter_map(|bundle| bundle.metadata.name);
+        names.find(|name| name.contains(part)).expect("the Bundle")
+    }
+}
+
+fn template(name: &str, expression: &str) -> Value {
+    json!({
+        "apiVersion": "kardinal.io/v1alpha1", "kind": "PolicyGate",
+        "metadata": {"name": name, "labels": {"kardinal.io/scope": "org", "kardinal.io/applies-to": "prod"}},
+        "spec": {"expression": expression, "message": format!("{name} is closed")},
+    })
+}
+
+/// v1.28.0 is everywhere; v1.29.0 has been in staging for a little more than twelve minutes and stands at the gates of prod.
+fn promotions(dir: &Path) -> (Ground, String, String) {
+    let ground = Ground::new(dir);
+    let api: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(ground.client.clone());
+    let namespace =
+        serde_json::from_value(json!({"metadata": {"name": "platform-policies"}})).expect("a namespace");
+    ground.runtime.block_on(api.create(&PostParams::default(), &namespace)).expect("the namespace");
+    ground.create::<PolicyGate>("platform-policies", template("only-prod", "environment.name == \"prod\""));
+    ground.create::<PolicyGate>(
+        "platform-policies",
+        template("staging-soak", "bundle.upstreamSoakMinutes >= 30"),
+    );
+    std::fs::write(dir.join("kardinal.yaml"), CONFIG).expect("the configuration");
+    check(dir, &["init"], 0, &["2 org PolicyGates will be injected: only-prod, staging-soak"]);
+    for tag in ["1.28.0", "1.29.0"] {
+        let image = format!("ghcr.io/myorg/my-app:{tag}");
+        check(dir, &["create", "bundle", "my-app", "--image", &image, "--author", "alice"], 0, &["created"]);
+    }
+    let (old, new) = (ground.bundle_named("v1-28-0"), ground.bundle_named("v1-29-0"));
+    let now = Timestamp::now();
+    let entry = |minutes: i64| {
+        let at = now - SignedDuration::from_secs(minutes * 60 + 5);
+        json!({"state": "Verified", "promotedAt": at, "verifiedAt": at})
+    };
+    let mut prod = entry(100);
+    prod["prURL"] = json!("https://example.com/pull/144");
+    prod["evidence"] =
+        json!({"approvedBy": ["bob"], "policyGates": [{"name": "staging-soak", "result": "pass"}]});
+    let everywhere = json!({"dev": entry(120), "staging": entry(110), "prod": prod});
+    ground.set_status(&old, json!({"phase": "Verified", "environments": everywhere}));
+    ground.set_status(
+        &new,
+        json!({"phase": "Promoting", "environments": {"dev": entry(20), "staging": entry(12)}}),
+    );
+    let graph =
+        kardinal(dir, &["init", "--mode", "graph", "--from", "my-app", "--bundle", &new, "-o", "json"]);
+    let graph: Value = serde_json::from_slice(&graph.stdout).expect("a Graph");
+    for node in graph["spec"]["nodes"].as_array().expect("its nodes") {
+        if node["template"]["kind"] == "PolicyGate" {
+            let mut gate = node["template"].clone();
+            gate["spec"]["upstreamEnvironment"] = json!("Verified");
+            ground.create::<PolicyGate>("default", gate);
+        }
+    }
+    ground.create::<Graph>("default", graph);
+    (ground, old, new)
+}
+
+#[test]
+fn a_blocked_promotion_is_explained_overridden_and_taken_back() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let (_ground, old, new) = promotions(dir);
+    let sample = "\
+PROMOTION: my-app / prod
+  Bundle: v1.29.0
+
+POLICY GATES:
+  only-prod     [org]   PASS   environment.name = \"prod\" (wanted: == \"prod\")
+  staging-soak  [org]   FAIL   bundle.upstreamSoakMinutes = 12 (threshold: >= 30)
+                               ETA: ~18 minutes (based on staging verifiedAt)
+
+RESULT: BLOCKED by staging-soak
+";
+    check(dir, &["explain", "my-app", "--env", "prod"], 0, &[sample]);
+    check(dir, &["get", "pipelines"], 0, &["v1.29.0", "v1.28.0 → v1.29.0 BLOCKED"]);
+    check(dir, &["get", "steps", "my-app"], 0, &["staging-soak", "FAIL", "BLOCKED by staging-soak"]);
+    check(dir, &["get", "bundles", "my-app", "--active"], 0, &["v1.29.0", "Promoting"]);
+    check(dir, &["history", "my-app", "--env", "prod"], 0, &["v1.28.0", "bob", "1/1 passed", "pull/144"]);
+    check(dir, &["diff", &old, &new], 0, &["image my-app", "my-app:1.28.0", "my-app:1.29.0", "1 differ"]);
+    check(dir, &["promote", "my-app", "--env", "prod"], 0, &["v1.29.0 is on its way to prod already"]);
+    check(dir, &["promote", "my-app", "--env", "staging"], 0, &["v1.29.0 is verified in staging already"]);
+    let simulate = ["policy", "simulate", "--pipeline", "my-app", "--env", "prod"];
+    let blocked = [
+        "RESULT: BLOCKED",
+        "Blocked by:  staging-soak",
+        "Message:     staging-soak is closed",
+        "ETA:         ~18 minutes",
+    ];
+    check(dir, &simulate, 0, &blocked);
+    check(dir, &[&simulate[..], &["--soak-minutes", "45"]].concat(), 0, &["RESULT: PASS"]);
+    let wrong = ["override", "my-app", "--gate", "nope", "--reason", "outage"];
+    check(dir, &wrong, 3, &["they wait at `only-prod` and `staging-soak`"]);
+    let wish = ["override", "my-app", "--gate", "staging-soak", "--reason", "outage", "--expires-in", "30m"];
+    check(dir, &wish, 0, &["Gate \"staging-soak\" overridden for prod", "by alice"]);
+    check(dir, &["explain", "my-app", "--env", "prod"], 0, &["PASS   overridden by alice: outage"]);
+    let back = ["rollback", "my-app", "--env", "staging", "--emergency"];
+    check(dir, &back, 0, &["staging goes back from v1.29.0 to v1.28.0"]);
+    check(dir, &["rollback", "my-app", "--env", "prod", "--to", &new], 1, &["was never verified in `prod`"]);
+}
+
+#[test]
+fn pull_requests_are_listed_shown_and_approved() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let ground = Ground::new(dir);
+    for repository in ["gitops", "other"] {
+        let object = json!({
+            "apiVersion": "forge.kardinal.io/v1alpha1", "kind": "PullRequest",
+            "metadata": {"name": format!("{repository}-3")},
+            "spec": {"repository": repository, "head": "kardinal/b/prod", "base": "main", "title": "Promote v1.29.0"},
+        });
+        ground.create::<PullRequest>("default", object);
+        let api: Api<PullRequest> = Api::namespaced(ground.client.clone(), "default");
+        let status = Patch::Merge(json!({"status": {"number": 3, "state": "Open"}}));
+        let name = format!("{repository}-3");
+        ground.runtime.block_on(api.patch_status(&name, &PatchParams::default(), &status)).expect("a status");
+    }
+    check(dir, &["pr", "list"], 0, &["#3", "gitops", "other", "Promote v1.29.0"]);
+    check(dir, &["pr", "show", "3"], 2, &["several repositories", "`gitops` and `other`"]);
+    check(
+        dir,
+        &["pr", "show", "3", "--repo", "gitops"],
+        0,
+        &["#3 Promote v1.29.0", "kardinal/b/prod → main"],
+    );
+    check(dir, &["pr", "approve", "3", "--repo", "gitops"], 0, &["approved by alice"]);
+    check(dir, &["pr", "approve", "3", "--repo", "gitops", "--as", "bob"], 0, &["approved by bob"]);
+    check(dir, &["pr", "show", "3", "--repo", "gitops"], 0, &["Approved by alice, bob"]);
+    check(dir, &["pr", "list", "--repo", "other", "-o", "json"], 0, &["\"repository\": \"other\""]);
+    check(dir, &["pr", "diff", "3", "--repo", "gitops"], 5, &["hint:"]);
+}
