@@ -147,8 +147,13 @@ impl Observation {
         let mut namespaces: Vec<&String> = policy_namespaces.iter().chain(extra).chain([namespace]).collect();
         namespaces.sort();
         namespaces.dedup();
-        let gates = namespaces.iter().flat_map(|place| list(view, Some(place), |_| true)).collect();
-        let graphs = list(view, Some(namespace), |_| true);
+        // Templates, and the instances that were made for this Bundle; those of others do not matter.
+        let concerns = |gate: &Value| ["", name].contains(&label(gate, "kardinal.io/bundle"));
+        let gates = namespaces.iter().flat_map(|place| list(view, Some(place), concerns)).collect();
+        let wanted = planner::graph_names(&bundle);
+        let graphs = list(view, Some(namespace), |graph| {
+            wanted.iter().any(|name| text(graph, "/metadata/name") == name) || carried_by(graph).contains(name)
+        });
         let steps = list(view, Some(namespace), |step| text(step, "/spec/bundleRef") == name);
         Some(Observation { bundle, pipeline, siblings, gates, graphs, steps })
     }

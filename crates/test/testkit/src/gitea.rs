@@ -221,13 +221,24 @@ impl Gitea {
         self.post(&self.in_repository(repository, "branch_protections"), &body).map(|_| ())
     }
 
+    /// Allows what [`Gitea::protect_branch`] forbade.
+    pub fn unprotect_branch(&self, repository: &str, branch: &str) -> anyhow::Result<()> {
+        let path = self.in_repository(repository, &format!("branch_protections/{branch}"));
+        self.call("DELETE", &path, None, &Sign::Token(&self.token)).map(|_| ())
+    }
+
     /// Merges a pull request as the administrator does on the web page.
     pub fn merge(&self, repository: &str, number: u64) -> anyhow::Result<()> {
+        self.merge_as(repository, number, ADMIN)
+    }
+
+    /// Merges a pull request as this user does on the web page.
+    pub fn merge_as(&self, repository: &str, number: u64, user: &str) -> anyhow::Result<()> {
         let path = self.in_repository(repository, &format!("pulls/{number}/merge"));
         let started = Instant::now();
         loop {
             // Gitea looks for conflicts in the background before it lets anybody merge.
-            match self.post(&path, &json!({ "Do": "merge" })) {
+            match self.post_as(user, &path, &json!({ "Do": "merge" })) {
                 Err(error)
                     if error.to_string().contains("try again later") && started.elapsed() < ANSWER_LIMIT =>
                 {
@@ -236,6 +247,12 @@ impl Gitea {
                 other => return other.map(|_| ()),
             }
         }
+    }
+
+    /// Closes a pull request without merging, as this user.
+    pub fn close_as(&self, repository: &str, number: u64, user: &str) -> anyhow::Result<()> {
+        let path = self.in_repository(repository, &format!("pulls/{number}"));
+        self.call("PATCH", &path, Some(&json!({ "state": "closed" })), &Sign::Password(user)).map(|_| ())
     }
 
     /// Approves a pull request as this user.
@@ -248,6 +265,16 @@ impl Gitea {
         let path = self.in_repository(repository, &format!("pulls/{number}/reviews"));
         let body = json!({ "event": event, "body": "Seen." });
         self.call("POST", &path, Some(&body), &Sign::Password(user)).map(|_| ())
+    }
+
+    /// What the API says about a repository, at this path below it.
+    pub fn in_repository_json(&self, repository: &str, below: &str) -> anyhow::Result<Value> {
+        self.get_json(&self.in_repository(repository, below))
+    }
+
+    /// The bare repository on the disk.
+    pub fn folder(&self, repository: &str) -> PathBuf {
+        self.dir.path().join(format!("repositories/{ADMIN}/{repository}.git"))
     }
 
     /// What the API says at this path below `/api/v1`, to the administrator.

@@ -1,6 +1,7 @@
 //! The three worlds.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Which world it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorldKind {
-    /// Everything in this process, with virtual time.
+    /// Everything in this process, mostly with virtual time.
     Memory,
     /// `kardinal up` over HTTPS.
     Up,
@@ -41,6 +42,8 @@ pub struct World {
     pub client: kube::Client,
     /// The scenario's namespace.
     pub namespace: String,
+    /// For programs that a scenario starts itself, where there is something that they can reach.
+    pub kubeconfig: Option<PathBuf>,
     clock: WorldClock,
     /// The forge and the repositories of the scenario.
     pub workshop: Workshop,
@@ -89,6 +92,7 @@ impl World {
             kind,
             client,
             namespace,
+            kubeconfig: None,
             clock,
             workshop,
             requests,
@@ -131,6 +135,13 @@ impl World {
     pub async fn stop_controllers(&self) {
         if let Some(controllers) = self.controllers.lock().await.take() {
             controllers.stop().await;
+        }
+    }
+
+    /// Brings the controllers what a forge tells them with a webhook. Nobody hears it while they do not run.
+    pub async fn repository_changed(&self, urls: &[String]) {
+        if let Some(controllers) = &*self.controllers.lock().await {
+            controllers.repository_changed(urls);
         }
     }
 
@@ -199,6 +210,28 @@ pub fn in_memory_overheard(
     })
 }
 
+/// Runs a scenario in memory with the machine's time, for those who wait for other programs: under virtual time
+/// every answer over a socket comes too late. The scenario sees every request of the controllers.
+pub fn in_memory_real_time(
+    settings: Settings,
+    scenario: impl AsyncFnOnce(&World, &Requests) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let server = kardinal_apiserver::Server::start(kardinal_apiserver::Options::default()).await?;
+        let client = server.client("default");
+        let requests = Requests::default();
+        let overheard = requests.overhear(server.router());
+        let clock = WorldClock::Shifted(ShiftedClock::new());
+        let world =
+            World::start(WorldKind::Memory, client, overheard, requests.clone(), settings, clock).await?;
+        let told = scenario(&world, &requests).await;
+        world.stop_controllers().await;
+        server.shutdown().await;
+        told
+    })
+}
+
 /// Runs a scenario on `kardinal up` over HTTPS. The controllers run in this process, so that their clock can be moved.
 pub fn on_kardinal_up(
     settings: Settings,
@@ -221,7 +254,7 @@ pub fn on_real_kubernetes(
 }
 
 /// The kubeconfig of this process's real cluster, which is started on first use.
-pub fn real_kubeconfig() -> anyhow::Result<Option<std::path::PathBuf>> {
+pub fn real_kubeconfig() -> anyhow::Result<Option<PathBuf>> {
     static CLUSTER: OnceLock<Result<Option<Cluster>, String>> = OnceLock::new();
     let cluster = CLUSTER.get_or_init(|| {
         let start = || programs()?.map(|programs| Cluster::start(&programs)).transpose();
@@ -243,7 +276,9 @@ fn over_https(
     runtime.block_on(async {
         let client = client_of(kubeconfig).await?;
         let clock = WorldClock::Shifted(ShiftedClock::new());
-        let world = World::start(kind, client.clone(), client, Requests::default(), settings, clock).await?;
+        let mut world =
+            World::start(kind, client.clone(), client, Requests::default(), settings, clock).await?;
+        world.kubeconfig = Some(kubeconfig.to_owned());
         let told = scenario(&world).await;
         world.stop_controllers().await;
         told

@@ -355,6 +355,8 @@ fn gate_spec(template: &PolicyGateSpec) -> PolicyGateSpec {
         applies_to: Vec::new(),
         skip_permission: None,
         upstream_environment: None,
+        // Whoever asks the gate reads the template's overrides there; here the Graph would undo those of the instance.
+        overrides: Vec::new(),
         ..template.clone()
     }
 }

@@ -90,8 +90,8 @@ fn an_instance_takes_over_what_is_asked() {
         node(&graph, "g").template.as_ref().unwrap()["spec"],
         json!({
             "expression": "schedule.hour > 8", "message": "m", "timeZone": "Europe/Berlin",
-            "overrides": [{"reason": "r", "expiresAt": "2026-04-10T00:00:00Z"}],
-        })
+        }),
+        "overrides stay on the template, where the gate's controller reads them"
     );
 }
 
