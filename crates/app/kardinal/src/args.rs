@@ -143,6 +143,7 @@ impl ControllerSettings {
                 (None, true) => Shards::Unsharded,
                 (None, false) => Shards::All,
             },
+            promotions: true,
         }
     }
 }

@@ -3,24 +3,29 @@
 mod bundles;
 mod keys;
 mod limits;
+mod metrics;
 mod pulls;
 mod webhooks;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::routing::{get, post};
 use kardinal_controllers::{Controllers, LocalForge, Metrics};
+use kardinal_scm::webhook::MAX_BODY;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use keys::Keys;
 
-/// The largest body that anybody but git may send.
+/// The largest body that CI may send.
 const BODY_LIMIT: usize = 1024 * 1024;
+/// How long requests that are under way at the end may still take.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// What the web side needs.
 pub(crate) struct Web {
@@ -54,13 +59,13 @@ impl Web {
 
     fn router(self: Arc<Web>) -> Router {
         let own = Router::new()
-            .route("/api/v1/bundles", post(bundles::create))
-            .route("/webhooks", post(webhooks::receive))
-            .route("/metrics", get(metrics))
+            .route("/api/v1/bundles", post(bundles::create).layer(DefaultBodyLimit::max(BODY_LIMIT)))
+            .route("/webhooks", post(webhooks::receive).layer(DefaultBodyLimit::max(MAX_BODY)))
+            .route("/metrics", get(metrics::show))
             .route("/healthz", get(async || "ok"))
             .route("/readyz", get(ready))
+            .route("/forge/{namespace}/{repository}/pulls/{number}", get(pulls::page))
             .route("/forge/{namespace}/{repository}/pulls/{number}/diff", get(pulls::diff))
-            .layer(DefaultBodyLimit::max(BODY_LIMIT))
             .with_state(self.clone());
         match &self.forge {
             Some(forge) => {
@@ -70,11 +75,6 @@ impl Web {
             None => own,
         }
     }
-}
-
-async fn metrics(State(web): State<Arc<Web>>) -> ([(http::HeaderName, &'static str); 1], String) {
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(http::header::CONTENT_TYPE, kind)], web.metrics.render())
 }
 
 /// Ready means that the API server behind us answers.
@@ -97,9 +97,22 @@ pub(crate) async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// Serves until `stop`.
-pub(crate) async fn serve(listener: TcpListener, web: Arc<Web>, stop: CancellationToken) -> anyhow::Result<()> {
+/// Serves until `stop`, and a little longer for those who are being served.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    web: Arc<Web>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     let router = web.router();
-    let stopped = async move { stop.cancelled().await };
-    axum::serve(listener, router).with_graceful_shutdown(stopped).await.context("the web side ended")
+    let asked = stop.clone();
+    let serving =
+        axum::serve(listener, router).with_graceful_shutdown(async move { asked.cancelled().await });
+    let overdue = async {
+        stop.cancelled().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        ended = serving.into_future() => ended.context("the web side ended"),
+        () = overdue => Ok(()),
+    }
 }

@@ -3,10 +3,13 @@
 mod args;
 mod commands;
 mod connect;
+mod demo;
 mod failure;
+mod http;
 mod logging;
 mod manifest;
 mod output;
+mod outside;
 mod server;
 mod watching;
 mod who;

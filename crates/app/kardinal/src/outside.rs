@@ -21,7 +21,11 @@ pub(crate) fn git(cache_dir: PathBuf, forge: Option<&LocalForge>) -> Git {
 }
 
 /// Everything outside.
-pub(crate) fn outside(client: kube::Client, git: Arc<Git>, forge: Option<LocalForge>) -> anyhow::Result<Outside> {
+pub(crate) fn outside(
+    client: kube::Client,
+    git: Arc<Git>,
+    forge: Option<LocalForge>,
+) -> anyhow::Result<Outside> {
     let metrics = Arc::new(Metrics::default());
     let counted = Arc::new(Counted(metrics.clone()));
     // A provider that is installed already is the same one.
@@ -32,7 +36,10 @@ pub(crate) fn outside(client: kube::Client, git: Arc<Git>, forge: Option<LocalFo
         .build()?;
     Ok(Outside {
         repositories: git,
-        forges: Arc::new(RealForges { http: scm::Http::new(scm::Settings::default(), Some(counted)), client }),
+        forges: Arc::new(RealForges {
+            http: scm::Http::new(scm::Settings::default(), Some(counted)),
+            client,
+        }),
         forge,
         kustomize: find("kustomize"),
         http,
@@ -49,7 +56,7 @@ impl scm::Observer for Counted {
 }
 
 /// A program on the search path.
-fn find(program: &str) -> Option<PathBuf> {
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }

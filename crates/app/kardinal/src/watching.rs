@@ -40,7 +40,7 @@ impl Changes {
     }
 
     /// Waits for a change or for an instant, whichever comes first.
-    async fn next(&mut self, until: Option<Timestamp>) {
+    pub(crate) async fn next(&mut self, until: Option<Timestamp>) {
         let left = until.map(|until| until.duration_since(Timestamp::now()));
         let left = left.map(|left| Duration::try_from(left).unwrap_or_default());
         tokio::select! {

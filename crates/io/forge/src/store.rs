@@ -3,6 +3,7 @@
 mod diff;
 mod merge;
 mod name;
+mod seed;
 
 use std::fs;
 use std::io::ErrorKind;
@@ -16,6 +17,7 @@ use crate::error::Error;
 
 pub use diff::{FileChange, FileDiff};
 pub use merge::{Author, Comparison, MergeOrder, Merged};
+pub use seed::Seed;
 
 /// Trees and commits that one pass reads again and again.
 const OBJECT_CACHE: usize = 8 * 1024 * 1024;

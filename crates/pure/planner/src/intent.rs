@@ -5,6 +5,7 @@
 mod create;
 mod gate;
 mod init;
+mod request;
 mod rollback;
 #[cfg(test)]
 mod tests;
@@ -13,4 +14,5 @@ pub use crate::bundle::Problem;
 pub use create::{NewBundle, create_bundle, promote, skip};
 pub use gate::{Override, Resumption, freeze_name, override_gate, pause, resume};
 pub use init::{InitConfig, InitGit, init};
+pub use request::{BundleRequest, SOURCE_ANNOTATION, bundle_of_request, is_answer_to};
 pub use rollback::{Rollback, automatic_rollback, rollback, verified_before};

@@ -57,6 +57,7 @@ const CONTEXT: &[(&str, Shape)] = &[
             ),
             ("intent", Fields(&[("target", Leaf), ("skip", Open)])),
             ("upstreamSoakMinutes", Leaf),
+            ("upstreamSoakSeconds", Leaf),
         ]),
     ),
     ("schedule", Fields(&[("isWeekend", Leaf), ("hour", Leaf), ("minute", Leaf), ("dayOfWeek", Leaf)])),

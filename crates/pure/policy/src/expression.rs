@@ -35,7 +35,9 @@ pub(crate) struct Expression {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Uses {
     /// How `bundle.upstreamSoakMinutes` matters.
-    pub(crate) soak: Soak,
+    pub(crate) soak_minutes: Soak,
+    /// How `bundle.upstreamSoakSeconds` matters.
+    pub(crate) soak_seconds: Soak,
     /// The parts of `schedule`.
     pub(crate) is_weekend: bool,
     pub(crate) day: bool,
@@ -48,10 +50,10 @@ pub(crate) struct Uses {
 pub(crate) enum Soak {
     /// Not at all.
     Unused,
-    /// Only whether it has reached these numbers of minutes, in ascending order.
+    /// Only whether it has reached these numbers, in ascending order.
     Cuts(Vec<i64>),
-    /// Every minute may matter.
-    EveryMinute,
+    /// Every number may matter.
+    Every,
 }
 
 impl Expression {
@@ -68,7 +70,8 @@ impl Expression {
         let lenient = with_lenient_labels(source, &tree);
         let program = if lenient == source { plain } else { ENV.compile(&lenient)? };
         let uses = Uses {
-            soak: soak(&tree, &references),
+            soak_minutes: soak(&tree, &references, "upstreamSoakMinutes"),
+            soak_seconds: soak(&tree, &references, "upstreamSoakSeconds"),
             is_weekend: reads(&references, "schedule", "isWeekend"),
             day: reads(&references, "schedule", "dayOfWeek"),
             hour: reads(&references, "schedule", "hour"),
@@ -110,9 +113,8 @@ fn reads(references: &[Reference], root: &str, field: &str) -> bool {
 }
 
 /// When every mention of the soak time is compared with a whole number, only reaching these numbers can matter.
-fn soak(tree: &Expr, references: &[Reference]) -> Soak {
-    const NAME: &str = "upstreamSoakMinutes";
-    if !reads(references, "bundle", NAME) {
+fn soak(tree: &Expr, references: &[Reference], name: &str) -> Soak {
+    if !reads(references, "bundle", name) {
         return Soak::Unused;
     }
     let by_name = references
@@ -122,12 +124,12 @@ fn soak(tree: &Expr, references: &[Reference]) -> Soak {
     let (mut mentions, mut compared, mut cuts) = (0_usize, 0_usize, Vec::new());
     walk(tree, &mut |expr, bound| {
         match &expr.kind {
-            ExprKind::Select { field, .. } | ExprKind::Has { field, .. } if field == NAME => mentions += 1,
-            ExprKind::String(text) if text == NAME => mentions += 1,
+            ExprKind::Select { field, .. } | ExprKind::Has { field, .. } if field == name => mentions += 1,
+            ExprKind::String(text) if text == name => mentions += 1,
             _ => {}
         }
         if let Some(comparison) = comparison(expr, bound)
-            && comparison.names == ["bundle", NAME]
+            && comparison.names == ["bundle", name]
             && let ExprKind::Int(number) = comparison.with.kind
         {
             compared += 1;
@@ -135,7 +137,7 @@ fn soak(tree: &Expr, references: &[Reference]) -> Soak {
         }
     });
     if !by_name || mentions != compared {
-        return Soak::EveryMinute;
+        return Soak::Every;
     }
     cuts.sort_unstable();
     cuts.dedup();

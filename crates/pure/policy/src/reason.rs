@@ -95,17 +95,19 @@ fn special_detail(gate: &PolicyGateSpec, facts: &Facts<'_>) -> Option<String> {
         return Some(facts.now.to_zoned(zone).strftime("%A %H:%M %Z").to_string());
     }
     let comparison = comparison(&expression.tree, &[])?;
-    let ExprKind::Int(minutes) = comparison.with.kind else { return None };
+    let ExprKind::Int(wanted) = comparison.with.kind else { return None };
     let bound = match comparison.op {
         BinaryOp::Ge | BinaryOp::Gt => "min",
         BinaryOp::Le | BinaryOp::Lt => "max",
         _ => return None,
     };
-    if comparison.names != ["bundle", "upstreamSoakMinutes"] {
-        return None;
-    }
     let soaked = soak(facts.bundle, facts.environment.upstreams, facts.now).unwrap_or_default();
-    Some(format!("Soak: {} ({bound}: {})", hours_and_minutes(soaked.as_mins()), hours_and_minutes(minutes)))
+    let (soaked, wanted) = match comparison.names.as_slice() {
+        ["bundle", "upstreamSoakMinutes"] => (hours_and_minutes(soaked.as_mins()), hours_and_minutes(wanted)),
+        ["bundle", "upstreamSoakSeconds"] => (format!("{}s", soaked.as_secs()), format!("{wanted}s")),
+        _ => return None,
+    };
+    Some(format!("Soak: {soaked} ({bound}: {wanted})"))
 }
 
 fn hours_and_minutes(minutes: i64) -> String {

@@ -94,9 +94,12 @@ impl World {
     }
 
     fn refresh(&mut self) {
-        let soaked = self.soaked_minutes();
-        put(&mut self.bundle, "upstreamSoakMinutes", soaked);
-        self.bundle_until = self.soak_changes_after(soaked);
+        let soaked = self.soaked_seconds();
+        put(&mut self.bundle, "upstreamSoakMinutes", soaked / MINUTE);
+        put(&mut self.bundle, "upstreamSoakSeconds", soaked);
+        let by_minutes = self.soak_changes_after(&self.uses.soak_minutes, soaked, MINUTE);
+        let by_seconds = self.soak_changes_after(&self.uses.soak_seconds, soaked, 1);
+        self.bundle_until = [by_minutes, by_seconds].into_iter().flatten().min();
         let offset = i64::from(self.zone.to_offset(self.now).seconds());
         let local = seconds(self.now) + offset;
         let day = (local.div_euclid(DAY) + 4).rem_euclid(7);
@@ -119,19 +122,21 @@ impl World {
         }
     }
 
-    fn soaked_minutes(&self) -> i64 {
+    fn soaked_seconds(&self) -> i64 {
         let soaked = self.soaking_since.map(|since| self.now.duration_since(since).as_secs());
-        soaked.unwrap_or(0).max(0) / MINUTE
+        soaked.unwrap_or(0).max(0)
     }
 
-    fn soak_changes_after(&self, soaked: i64) -> Option<Timestamp> {
+    /// When the soak time, counted in `unit` seconds, next matters to the expression.
+    fn soak_changes_after(&self, uses: &Soak, soaked: i64, unit: i64) -> Option<Timestamp> {
         let since = self.soaking_since?;
-        let next = match &self.uses.soak {
+        let soaked = soaked / unit;
+        let next = match uses {
             Soak::Unused => return None,
             Soak::Cuts(cuts) => *cuts.iter().find(|cut| **cut > soaked)?,
-            Soak::EveryMinute => soaked + 1,
+            Soak::Every => soaked + 1,
         };
-        since.checked_add(SignedDuration::from_secs(next.checked_mul(MINUTE)?)).ok()
+        since.checked_add(SignedDuration::from_secs(next.checked_mul(unit)?)).ok()
     }
 
     /// The finest unit of `schedule` that the expression reads, and how many of them hold.
@@ -229,6 +234,7 @@ fn bundle_json(bundle: &Bundle) -> Value {
             "skip": intent.map(|intent| intent.skip.clone()).unwrap_or_default(),
         },
         "upstreamSoakMinutes": 0,
+        "upstreamSoakSeconds": 0,
     })
 }
 

@@ -1,10 +1,11 @@
 //! `kardinal up`: the whole control plane on this machine.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use kardinal_apiserver::{Handle, Options, Server, write_kubeconfig};
+use kardinal_apiserver::{Options, ServeHandle, Server, write_kubeconfig};
 use kardinal_cluster::{SystemClock, install};
 use kardinal_controllers::{Controllers, GraphController, LocalForge};
 use tokio::net::TcpListener;
@@ -21,6 +22,8 @@ pub(crate) fn run(arguments: UpArguments) -> anyhow::Result<()> {
 }
 
 async fn serve(arguments: UpArguments) -> anyhow::Result<()> {
+    // Whoever asks during the start is heard, too.
+    let asked = tokio::spawn(super::asked_to_stop());
     let dir = &arguments.data_dir;
     std::fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
     let endpoints = dir.join("endpoints.json");
@@ -31,39 +34,35 @@ async fn serve(arguments: UpArguments) -> anyhow::Result<()> {
     let handle = listen(&server, &arguments).await?;
     let client = server.client("default");
     install::ensure_definitions(&client, &kardinal_api::crds()).await?;
-    let web_listener = http::bind(arguments.http).await?;
-    let web_url = format!("http://{}", web_listener.local_addr()?);
-    let stop = CancellationToken::new();
     let running = match arguments.no_controllers {
         true => None,
-        false => Some(start(&arguments, client.clone(), &web_url, web_listener, stop.clone()).await?),
+        false => Some(start(&arguments, client.clone()).await?),
     };
     let place = Place {
         kubernetes: format!("https://{}", handle.local_addr()),
-        web: running.is_some().then(|| web_url.clone()),
+        web: running.as_ref().map(|running| running.url.clone()),
         dir: dir.clone(),
         ephemeral: arguments.ephemeral,
     };
     place.write(&endpoints)?;
-    match (&running, arguments.demo) {
-        (Some(running), true) => {
-            demo::run(client, &running.demo_parts(&web_url), &place, super::asked_to_stop()).await?
-        }
+    let stopped = async { asked.await.context("signals")? };
+    let ended = match (&running, arguments.demo) {
+        (Some(running), true) => demo::run(client, &running.demo_parts(), &place, stopped).await,
         _ => {
             output::text(&place.greeting(arguments.controllers.settings().graph_controller));
-            super::asked_to_stop().await?;
+            stopped.await
         }
-    }
+    };
     output::text("Stopping.\n");
-    stop.cancel();
     if let Some(running) = running {
         running.stop().await?;
     }
     server.shutdown().await;
-    remove(&endpoints)
+    remove(&endpoints)?;
+    ended
 }
 
-async fn listen(server: &Server, arguments: &UpArguments) -> anyhow::Result<Handle> {
+async fn listen(server: &Server, arguments: &UpArguments) -> anyhow::Result<ServeHandle> {
     let listener = TcpListener::bind(arguments.listen).await.map_err(|error| {
         Failure::new(Kind::Failed, format!("cannot listen on `{}`: {error}", arguments.listen)).hint(
             "choose another address with `--listen`, for example `--listen 127.0.0.1:0` for any free port",
@@ -76,25 +75,52 @@ async fn listen(server: &Server, arguments: &UpArguments) -> anyhow::Result<Hand
     Ok(handle)
 }
 
+/// The web side's port. Repositories are known by their URLs, so any free port is the same one again if it can be.
+async fn bind_web(arguments: &UpArguments) -> anyhow::Result<TcpListener> {
+    if arguments.http.port() != 0 || arguments.ephemeral {
+        return http::bind(arguments.http).await;
+    }
+    let file = arguments.data_dir.join("http-port");
+    let last = std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok());
+    let again = match last {
+        Some(port) => TcpListener::bind(SocketAddr::new(arguments.http.ip(), port)).await.ok(),
+        None => None,
+    };
+    let listener = match again {
+        Some(listener) => listener,
+        None => http::bind(arguments.http).await?,
+    };
+    let port = listener.local_addr()?.port();
+    std::fs::write(&file, format!("{port}\n"))
+        .with_context(|| format!("cannot write `{}`", file.display()))?;
+    Ok(listener)
+}
+
 /// Controllers and the web side.
 struct Running {
     controllers: Arc<Controllers>,
     web: tokio::task::JoinHandle<anyhow::Result<()>>,
     forge: LocalForge,
     git: Arc<kardinal_git::Git>,
+    url: String,
+    stop: CancellationToken,
+    /// Repositories that go with the objects, which are in memory only.
+    _passing: Option<tempfile::TempDir>,
 }
 
-async fn start(
-    arguments: &UpArguments,
-    client: kube::Client,
-    web_url: &str,
-    listener: TcpListener,
-    stop: CancellationToken,
-) -> anyhow::Result<Running> {
-    let dir = std::path::absolute(&arguments.data_dir)?;
+async fn start(arguments: &UpArguments, client: kube::Client) -> anyhow::Result<Running> {
+    let listener = bind_web(arguments).await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let stop = CancellationToken::new();
+    let passing =
+        arguments.ephemeral.then(tempfile::tempdir).transpose().context("no temporary directory")?;
+    let dir = match &passing {
+        Some(passing) => passing.path().to_owned(),
+        None => std::path::absolute(&arguments.data_dir)?,
+    };
     let forge = LocalForge {
         store: Arc::new(kardinal_forge::Store::new(dir.join("repositories"))),
-        url: format!("{web_url}/git/"),
+        url: format!("{url}/git/"),
     };
     let git = Arc::new(outside::git(dir.join("git-cache"), Some(&forge)));
     let outside = outside::outside(client.clone(), git.clone(), Some(forge.clone()))?;
@@ -103,16 +129,17 @@ async fn start(
     let controllers = Arc::new(Controllers::start(client.clone(), Arc::new(SystemClock), &settings, outside));
     let keys = Keys::of_directory(&arguments.data_dir)?;
     let web = Arc::new(Web::new(client, keys, metrics, controllers.clone(), Some(forge.clone())));
-    let web = tokio::spawn(http::serve(listener, web, stop));
-    Ok(Running { controllers, web, forge, git })
+    let web = tokio::spawn(http::serve(listener, web, stop.clone()));
+    Ok(Running { controllers, web, forge, git, url, stop, _passing: passing })
 }
 
 impl Running {
-    fn demo_parts(&self, web_url: &str) -> demo::Parts {
-        demo::Parts { forge: self.forge.clone(), git: self.git.clone(), web: web_url.to_owned() }
+    fn demo_parts(&self) -> demo::Parts {
+        demo::Parts { forge: self.forge.clone(), git: self.git.clone() }
     }
 
     async fn stop(self) -> anyhow::Result<()> {
+        self.stop.cancel();
         self.web.await.context("the web side")??;
         // The web side has ended, so nobody else holds the controllers.
         if let Some(controllers) = Arc::into_inner(self.controllers) {

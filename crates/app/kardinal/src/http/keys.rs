@@ -32,7 +32,8 @@ impl Keys {
 
     /// Those of the environment, as a cluster's Secret sets them. A missing one is random: nobody knows it.
     pub(crate) fn of_environment() -> Keys {
-        let read = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty()).unwrap_or_else(random);
+        let read =
+            |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty()).unwrap_or_else(random);
         Keys {
             token: read("KARDINAL_API_TOKEN"),
             signing_key: read("KARDINAL_API_SIGNING_KEY"),
@@ -54,8 +55,14 @@ impl Keys {
     }
 }
 
+/// The token of `Authorization: Bearer …`.
+pub(super) fn bearer(headers: &http::HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(http::header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
 fn unhex(text: &str) -> Option<Vec<u8>> {
-    if !text.len().is_multiple_of(2) || !text.is_ascii() {
+    if !text.len().is_multiple_of(2) || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok()).collect()
@@ -78,4 +85,36 @@ fn read_or_make(path: &Path) -> anyhow::Result<String> {
     made.and_then(|mut file| writeln!(file, "{text}").and_then(|()| file.sync_all()))
         .with_context(|| format!("cannot write `{}`", path.display()))?;
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_made_once_and_are_private() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let first = Keys::of_directory(dir.path()).unwrap();
+        let second = Keys::of_directory(dir.path()).unwrap();
+        assert!(first.token == second.token && first.signing_key == second.signing_key);
+        assert!(first.token.len() == 64 && first.token != first.signing_key);
+        let mode = std::fs::metadata(dir.path().join("api-token")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn only_the_right_signature_counts() {
+        let key = |text: &str| text.to_owned();
+        let keys = Keys { token: key("t"), signing_key: key("key"), webhook_secret: key("w") };
+        let mut mac = Hmac::<Sha256>::new_from_slice(b"key").unwrap();
+        mac.update(b"body");
+        let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(keys.signed(b"body", &format!("sha256={hex}")));
+        for wrong in ["", "sha256=", "sha256=zz", "sha256=+a", &hex, &format!("sha1={hex}")] {
+            assert!(!keys.signed(b"body", wrong), "{wrong}");
+        }
+        assert!(!keys.signed(b"bodY", &format!("sha256={hex}")));
+        assert!(keys.admits("t") && !keys.admits("") && !keys.admits("tt"));
+    }
 }

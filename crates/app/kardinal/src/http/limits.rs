@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// So many requests …
-const BURST: u32 = 100;
+pub(super) const BURST: u32 = 100;
 /// … in so long a time.
 const WINDOW: Duration = Duration::from_secs(60);
 /// The Pipelines that are counted apart; beyond them the longest idle one is forgotten.

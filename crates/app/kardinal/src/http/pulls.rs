@@ -1,15 +1,22 @@
-//! The local forge's side doors: who may push where, and what a pull request changes.
+//! The local forge's side doors: who may push where, and what a pull request is about.
 
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
-use http::{HeaderMap, StatusCode};
-use kardinal_api::forge::PullRequest;
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderMap, StatusCode, header};
+use kardinal_api::forge::{PullRequest, PullRequestState};
 use kardinal_forge::{Credentials, Identity, RefChange, same_secret};
 use kube::Api;
 use kube::api::ListParams;
 
 use super::Web;
+use super::keys::bearer;
+
+/// Nothing on the page is a script or comes from elsewhere.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:3rem auto;padding:0 1rem}\
+    pre{background:#f4f4f4;padding:1rem;overflow:auto}small{color:#666}";
 
 /// Asks our own objects who may do what.
 pub(super) struct Guard {
@@ -24,7 +31,8 @@ impl Guard {
 
 impl kardinal_forge::Guard for Guard {
     fn authenticate(&self, _: &str, _: &str, credentials: &Credentials) -> Option<Identity> {
-        let name = credentials.user.clone().filter(|user| !user.is_empty()).unwrap_or_else(|| "somebody".to_owned());
+        let name =
+            credentials.user.clone().filter(|user| !user.is_empty()).unwrap_or_else(|| "somebody".to_owned());
         // Kardinal itself does not come this way, so nobody is trusted to push to protected branches.
         same_secret(&credentials.secret, &self.web.keys.token).then_some(Identity { name, trusted: false })
     }
@@ -38,32 +46,133 @@ impl kardinal_forge::Guard for Guard {
     }
 }
 
+/// A refusal in words.
+type Refusal = (StatusCode, String);
+
+/// The page behind the URL that a pull request carries. Without the token it tells what it is about and no more.
+pub(super) async fn page(
+    State(web): State<Arc<Web>>,
+    Path((namespace, repository, number)): Path<(String, String, u64)>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let request = find(&web, &namespace, &repository, number).await?;
+    let admitted = bearer(&headers).is_some_and(|token| web.keys.admits(token));
+    let diff = match admitted {
+        true => Some(read_diff(&web, &namespace, &request).await?),
+        false => None,
+    };
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    Ok((headers, render(&request, number, diff.as_deref())).into_response())
+}
+
 /// What a pull request changes, in the form of `git diff`.
 pub(super) async fn diff(
     State(web): State<Arc<Web>>,
     Path((namespace, repository, number)): Path<(String, String, u64)>,
     headers: HeaderMap,
-) -> Result<String, (StatusCode, String)> {
-    let token = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if !web.keys.admits(token.strip_prefix("Bearer ").unwrap_or_default()) {
-        return Err((StatusCode::UNAUTHORIZED, "the bearer token is missing or wrong".to_owned()));
+) -> Result<String, Refusal> {
+    if !bearer(&headers).is_some_and(|token| web.keys.admits(token)) {
+        return Err((StatusCode::UNAUTHORIZED, "the bearer token is missing or wrong\n".to_owned()));
     }
-    let missing = || (StatusCode::NOT_FOUND, format!("there is no pull request {number} in `{repository}`"));
-    let forge = web.forge.clone().ok_or_else(missing)?;
-    let api: Api<PullRequest> = Api::namespaced(web.client.clone(), &namespace);
-    let failed = |error: &dyn std::fmt::Display| (StatusCode::BAD_GATEWAY, error.to_string());
-    let all = api.list(&ListParams::default()).await.map_err(|error| failed(&error))?;
-    let found = all.items.into_iter().find(|request| {
-        request.spec.repository == repository
-            && request.status.as_ref().and_then(|status| status.number) == Some(number)
-    });
-    let request = found.ok_or_else(missing)?;
-    let status = request.status.unwrap_or_default();
-    // After a merge the branches have moved on; the commits tell what it was.
-    let merged = status.merge_commit.is_some();
-    let base = status.base_commit.filter(|_| merged).unwrap_or(request.spec.base);
-    let head = status.head_commit.filter(|_| merged).unwrap_or(request.spec.head);
+    let request = find(&web, &namespace, &repository, number).await?;
+    read_diff(&web, &namespace, &request).await
+}
+
+async fn find(web: &Web, namespace: &str, repository: &str, number: u64) -> Result<PullRequest, Refusal> {
+    let api: Api<PullRequest> = Api::namespaced(web.client.clone(), namespace);
+    let of_repository = ListParams::default().fields(&format!("spec.repository={repository}"));
+    let all = api.list(&of_repository).await.map_err(|error| {
+        tracing::warn!(error = %error, "pull requests cannot be listed");
+        (StatusCode::SERVICE_UNAVAILABLE, "the API server does not answer; try again\n".to_owned())
+    })?;
+    let found = all
+        .items
+        .into_iter()
+        .find(|request| request.status.as_ref().and_then(|status| status.number) == Some(number));
+    found.ok_or_else(|| {
+        (StatusCode::NOT_FOUND, format!("there is no pull request #{number} in `{namespace}/{repository}`\n"))
+    })
+}
+
+async fn read_diff(web: &Web, namespace: &str, request: &PullRequest) -> Result<String, Refusal> {
+    let Some(forge) = web.forge.clone() else {
+        return Err((StatusCode::NOT_FOUND, "no forge is served here\n".to_owned()));
+    };
+    let status = request.status.clone().unwrap_or_default();
+    let spec = request.spec.clone();
+    // Afterwards the branches have moved on; the commits tell what it was.
+    let over = status.state.is_some_and(|state| state != PullRequestState::Open);
+    let base = status.base_commit.filter(|_| over).unwrap_or(spec.base);
+    let head = status.head_commit.filter(|_| over).unwrap_or(spec.head);
+    let (namespace, repository) = (namespace.to_owned(), spec.repository);
     let read = tokio::task::spawn_blocking(move || forge.store.diff(&namespace, &repository, &base, &head));
-    let files = read.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+    let failed = |error: &dyn std::fmt::Display| {
+        tracing::warn!(error = %error, "a diff cannot be read");
+        (StatusCode::INTERNAL_SERVER_ERROR, "the diff cannot be read\n".to_owned())
+    };
+    let files = read.await.map_err(|error| failed(&error))?.map_err(|error| match error {
+        kardinal_forge::Error::Problem(message) => (StatusCode::NOT_FOUND, format!("{message}\n")),
+        kardinal_forge::Error::Fault(message) => failed(&message),
+    })?;
     Ok(files.into_iter().map(|file| file.unified).collect())
+}
+
+fn render(request: &PullRequest, number: u64, diff: Option<&str>) -> String {
+    let spec = &request.spec;
+    let status = request.status.clone().unwrap_or_default();
+    let state = format!("{:?}", status.state.unwrap_or_default()).to_lowercase();
+    let merged = status.merged_by.map(|who| format!(" by {}", escape(&who))).unwrap_or_default();
+    let title = escape(&spec.title);
+    let (head, base, repository) = (escape(&spec.head), escape(&spec.base), escape(&spec.repository));
+    let more = match diff {
+        Some(diff) => format!("<pre>{}</pre>\n<pre>{}</pre>\n", escape(&spec.body), escape(diff)),
+        None => String::new(),
+    };
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>#{number} {title}</title>\
+         <style>{STYLE}</style></head><body>\n<h1>#{number} {title}</h1>\n\
+         <p><b>{state}</b>{merged} <small>{repository}: {head} → {base}</small></p>\n{more}\
+         <pre>kardinal pr show {number} --repo {repository}\nkardinal pr diff {number} --repo {repository}\n\
+         kardinal pr merge {number} --repo {repository}</pre>\n</body></html>\n"
+    )
+}
+
+/// Text as HTML shows it.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_shows_text_as_text() {
+        let request: PullRequest = serde_json::from_value(serde_json::json!({
+            "apiVersion": "forge.kardinal.io/v1alpha1", "kind": "PullRequest", "metadata": {"name": "x"},
+            "spec": {"repository": "demo", "head": "h", "base": "main", "title": "<script>alert(1)</script>",
+                     "body": "secret & body"},
+            "status": {"number": 3, "state": "Open"},
+        }))
+        .unwrap();
+        let page = render(&request, 3, None);
+        assert!(page.contains("#3 &lt;script&gt;") && !page.contains("<script>"), "{page}");
+        assert!(!page.contains("secret"), "{page}");
+        let page = render(&request, 3, Some("-a\n+<b>\n"));
+        assert!(page.contains("secret &amp; body") && page.contains("+&lt;b&gt;"), "{page}");
+    }
 }

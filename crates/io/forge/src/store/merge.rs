@@ -302,7 +302,7 @@ fn write_merge(
 }
 
 /// Names come from people; what would break a commit is left out.
-fn signature_text(text: &str) -> String {
+pub(super) fn signature_text(text: &str) -> String {
     let clean: String = text.chars().filter(|c| !matches!(c, '<' | '>' | '\n' | '\r' | '\0')).collect();
     let clean = clean.trim();
     if clean.is_empty() { "unknown".to_owned() } else { clean.to_owned() }

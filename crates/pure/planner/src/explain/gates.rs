@@ -239,7 +239,7 @@ fn not_yet(journey: &Journey<'_>, upstreams: &[String]) -> Option<String> {
 fn based_on(gate: &PolicyGate, upstreams: &[String]) -> String {
     let expression = &gate.spec.expression;
     let mut sources = Vec::new();
-    if expression.contains("upstreamSoakMinutes") {
+    if expression.contains("upstreamSoak") {
         sources.push(format!("{} verifiedAt", upstreams.join(" and ")));
     }
     if expression.contains("schedule") {

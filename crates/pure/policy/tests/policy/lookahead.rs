@@ -33,6 +33,14 @@ fn the_instant_is_exact() {
         ("UTC", "bundle.upstreamSoakMinutes < 12", Some("2026-04-14T14:00:07Z")),
         ("UTC", "bundle.upstreamSoakMinutes >= 100000", Some("2026-06-23T00:28:07Z")),
         ("UTC", "bundle.upstreamSoakMinutes * 2 >= 60", Some("2026-04-14T14:18:07Z")),
+        ("UTC", "bundle.upstreamSoakSeconds >= 1800", Some("2026-04-14T14:18:07Z")),
+        ("UTC", "bundle.upstreamSoakSeconds > 1800", Some("2026-04-14T14:18:08Z")),
+        ("UTC", "bundle.upstreamSoakSeconds * 2 >= 3600", Some("2026-04-14T14:18:07Z")),
+        (
+            "UTC",
+            "bundle.upstreamSoakSeconds >= 1790 && bundle.upstreamSoakMinutes >= 29",
+            Some("2026-04-14T14:17:57Z"),
+        ),
         ("UTC", "bundle.upstreamSoakMinutes >= 6000 && !schedule.isWeekend", Some("2026-04-20T00:00:00Z")),
         ("UTC", "now() >= timestamp(\"2026-05-01T12:00:00.5Z\")", Some("2026-05-01T12:00:00.5Z")),
         (

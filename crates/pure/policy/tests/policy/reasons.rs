@@ -114,6 +114,7 @@ fn the_pull_request_tells_times_and_soaks() {
         (gate("!schedule.isWeekend"), "Tuesday 14:00 UTC"),
         (gate_in("Europe/Berlin", "schedule.hour < 18 && !schedule.isWeekend"), "Tuesday 16:00 CEST"),
         (gate("bundle.upstreamSoakMinutes >= 30"), "Soak: 45m (min: 30m)"),
+        (gate("bundle.upstreamSoakSeconds >= 30"), "Soak: 2700s (min: 30s)"),
         (gate("bundle.upstreamSoakMinutes >= 1440"), "Soak: 45m (min: 24h)"),
         (gate("bundle.upstreamSoakMinutes < 90"), "Soak: 45m (max: 1h30m)"),
         (gate("environment.name == \"prod\""), "environment.name = \"prod\" (wanted: == \"prod\")"),

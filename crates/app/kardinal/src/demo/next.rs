@@ -1,0 +1,136 @@
+//! What to try next, as commands that work when they are typed as they are printed.
+
+use std::path::{Path, PathBuf};
+
+use kardinal_planner::explain::{Explanation, Outcome, WaitOn};
+
+use super::sample::{APP, IMAGE, REPOSITORY};
+use crate::args::ServerArguments;
+use crate::commands::up::Place;
+use crate::connect;
+
+/// What somebody could do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Next {
+    /// A pull request waits for a person.
+    Merge(u64),
+    /// Everything has arrived.
+    Release,
+}
+
+/// What there is to do. `released` tells whether the demo has nothing left to release by itself.
+pub(super) fn situation(explanation: &Explanation, released: bool) -> Option<Next> {
+    let waits = explanation.environments.iter().flat_map(|promotion| &promotion.waits);
+    let mut requests = waits.filter(|wait| wait.on == WaitOn::PullRequest);
+    if let Some(request) = requests.next() {
+        return request.name.strip_prefix("PR #").and_then(|number| number.parse().ok()).map(Next::Merge);
+    }
+    let arrived = |outcome: Outcome| matches!(outcome, Outcome::Verified | Outcome::Idle);
+    let all = explanation.environments.iter().all(|promotion| arrived(promotion.outcome));
+    (released && all).then_some(Next::Release)
+}
+
+/// How commands are written on this machine, in this directory.
+pub(super) struct Commands {
+    program: String,
+    /// Flags that lead to this server, with a blank before them.
+    server: String,
+}
+
+impl Commands {
+    pub(super) fn new(place: &Place) -> Commands {
+        let found =
+            connect::kubeconfig(&ServerArguments { kubeconfig: None, context: None, namespace: None });
+        let server = match found.as_deref() == Some(&*place.kubeconfig()) {
+            true => String::new(),
+            false => format!(" --kubeconfig {}", quoted(&place.kubeconfig())),
+        };
+        Commands { program: program(), server }
+    }
+
+    /// What can be typed now, each with what it is for.
+    pub(super) fn offers(&self, next: Next) -> [(String, &'static str); 3] {
+        let Commands { program, server } = self;
+        let second = match next {
+            Next::Merge(number) => (
+                format!("{program} pr merge {number} --repo {REPOSITORY}{server}"),
+                "approve: the version goes to prod",
+            ),
+            Next::Release => {
+                (format!("{program} create bundle {APP} --image {IMAGE}:1.3.0{server}"), "the next version")
+            }
+        };
+        [
+            (format!("{program} explain {APP} --watch{server}"), "why it waits, and until when"),
+            second,
+            (
+                format!("{program} create bundle {APP} --image {IMAGE}:1.2.0-broken{server}"),
+                "a version that never gets healthy: it is taken back by itself",
+            ),
+        ]
+    }
+}
+
+/// Commands as text; none when there are none.
+pub(super) fn offered(commands: &[(String, &'static str)]) -> String {
+    if commands.is_empty() {
+        return String::new();
+    }
+    let mut text = "\nNext, in another terminal in this directory:\n".to_owned();
+    for (command, what) in commands {
+        text.push_str(&format!("\n  # {what}\n  {command}\n"));
+    }
+    text.push('\n');
+    text
+}
+
+/// `kardinal` where that is this very program, else the way to it.
+fn program() -> String {
+    let Ok(this) = std::env::current_exe() else { return "kardinal".to_owned() };
+    let same = |found: PathBuf| found.canonicalize().ok() == this.canonicalize().ok();
+    if crate::outside::find("kardinal").is_some_and(same) {
+        return "kardinal".to_owned();
+    }
+    let here = std::env::current_dir().ok();
+    let short = here.and_then(|here| this.strip_prefix(here).ok().map(Path::to_owned));
+    quoted(&short.unwrap_or(this))
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    match text.chars().all(plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_takes_what_is_printed() {
+        assert_eq!(quoted(Path::new("target/release/kardinal")), "target/release/kardinal");
+        assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
+    }
+
+    #[test]
+    fn each_situation_has_three_commands() {
+        let commands = Commands { program: "kardinal".to_owned(), server: " --kubeconfig x".to_owned() };
+        let merge = offered(&commands.offers(Next::Merge(7)));
+        let typed: Vec<&str> = merge.lines().filter_map(|line| line.strip_prefix("  kardinal ")).collect();
+        assert_eq!(
+            typed,
+            [
+                "explain my-app --watch --kubeconfig x",
+                "pr merge 7 --repo demo --kubeconfig x",
+                "create bundle my-app --image ghcr.io/myorg/my-app:1.2.0-broken --kubeconfig x",
+            ]
+        );
+        let release = offered(&commands.offers(Next::Release));
+        assert_eq!(release.matches("\n  kardinal ").count(), 3);
+        assert_eq!(offered(&[]), "");
+    }
+}
