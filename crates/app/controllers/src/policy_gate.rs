@@ -76,6 +76,8 @@ impl driver::Controller for Controller {
             return Next::At(None);
         }
         let Some(observation) = Observation::of(&view, key) else { return Next::Never };
+        // Whoever holds a view makes the watches copy what they change.
+        drop(view);
         let now = self.context.clock.now();
         let plan = planner::plan(&observation.snapshot(now));
         let Some(status) = &plan.status else { return Next::At(plan.wake) };
