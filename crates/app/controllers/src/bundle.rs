@@ -90,6 +90,8 @@ impl driver::Controller for Controller {
         let Some(observation) = Observation::of(&view, key, &self.context.policy_namespaces) else {
             return Next::Never;
         };
+        // Whoever holds a view makes the watches copy what they change.
+        drop(view);
         let now = self.context.clock.now();
         let plan = observation.plan(&self.context.policy_namespaces, now);
         for effect in &plan.effects {
