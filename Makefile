@@ -11,8 +11,8 @@ help: ## Prints this list
 build: ## Builds target/release/kardinal
 	$(CARGO) build --release --locked --bin kardinal
 
-run: build ## Builds, then runs the whole control plane here; objects and the kubeconfig are kept in .kardinal
-	target/release/kardinal up
+run: build ## Builds, then shows a sample application on its way to production; everything is kept in .kardinal
+	target/release/kardinal up --demo
 
 test: ## Runs all tests; the first run also builds the real kube-apiserver, controller-manager and etcd
 	$(CARGO) test --workspace --locked

@@ -4,6 +4,24 @@
 
 #[path = "promotion/basics.rs"]
 mod basics;
+#[path = "promotion/calls.rs"]
+mod calls;
+#[path = "promotion/config.rs"]
+mod config;
+#[path = "promotion/failing.rs"]
+mod failing;
+#[path = "promotion/fan_out.rs"]
+mod fan_out;
+#[path = "promotion/handwritten.rs"]
+mod handwritten;
+#[path = "promotion/patching.rs"]
+mod patching;
+#[path = "promotion/pause.rs"]
+mod pause;
+#[path = "promotion/rollback.rs"]
+mod rollback;
+#[path = "promotion/shapes.rs"]
+mod shapes;
 #[path = "promotion/skips.rs"]
 mod skips;
 #[path = "promotion/story.rs"]

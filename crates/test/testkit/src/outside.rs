@@ -1,11 +1,14 @@
 //! The world outside the cluster for scenarios: a local forge in a temporary folder, reached without a socket.
 
+pub mod workloads;
+
+use std::path::Path;
 use std::sync::Arc;
 
 use kardinal_controllers::{LocalForge, Metrics, Outside, RealForges};
 use kardinal_git::{Committed, Credentials, Git, Order, Remote, Repositories};
 
-use crate::requests::{Fate, Requests};
+use crate::requests::{Fate, Kind, Requests};
 
 /// What the URLs of the scenario's forge begin with. Nothing listens there: the files are reached directly.
 pub const FORGE_URL: &str = "http://forge.test/git/";
@@ -57,6 +60,44 @@ impl Workshop {
     }
 }
 
+/// A repository that real git has made once, to be copied wherever a scenario needs one like it.
+pub struct Seedling {
+    folder: tempfile::TempDir,
+}
+
+impl Seedling {
+    /// One with a single commit on `main`.
+    pub fn of(files: &[(String, String)]) -> anyhow::Result<Seedling> {
+        let folder = tempfile::tempdir()?;
+        crate::shop::git(folder.path(), &["init", "--quiet", "--bare", "--initial-branch=main"])?;
+        crate::shop::push_first(folder.path(), files)?;
+        Ok(Seedling { folder })
+    }
+
+    /// Makes a repository of the local forge out of it.
+    pub fn plant(&self, workshop: &Workshop, namespace: &str, repository: &str) -> anyhow::Result<()> {
+        let target = workshop.forge.store.create(namespace, repository, "main")?;
+        for part in ["objects", "refs"] {
+            copy(&self.folder.path().join(part), &target.join(part))?;
+        }
+        Ok(())
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
 /// Git with somebody listening at the door.
 struct Overheard {
     git: Arc<Git>,
@@ -64,27 +105,29 @@ struct Overheard {
 }
 
 impl Overheard {
-    async fn write<T>(
+    async fn hear<T>(
         &self,
+        kind: Kind,
         what: String,
         deed: kardinal_git::Future<'_, T>,
     ) -> Result<T, kardinal_git::Error> {
-        let lost = || Err(kardinal_git::Error::fault("the process has died"));
-        match self.requests.hear_write(what) {
-            Fate::Pass => deed.await,
+        let lost = |why: &str| Err(kardinal_git::Error::fault(why));
+        match self.requests.hear(kind, what) {
+            Fate::Pass | Fate::Cut { .. } => deed.await,
             Fate::PassUnheard => {
                 // It was done, and nobody hears of it.
                 let _ = deed.await;
-                lost()
+                lost("the answer was lost")
             }
-            Fate::Lost => lost(),
+            Fate::Lost => lost("the connection was lost"),
+            Fate::Answered(code) => lost(&format!("the server answered {code}")),
         }
     }
 }
 
 impl Repositories for Overheard {
     fn tip<'a>(&'a self, remote: &'a Remote, branch: &'a str) -> kardinal_git::Future<'a, Option<String>> {
-        self.git.tip(remote, branch)
+        Box::pin(self.hear(Kind::Read, format!("GIT tip {branch}"), self.git.tip(remote, branch)))
     }
 
     fn read<'a>(
@@ -93,11 +136,11 @@ impl Repositories for Overheard {
         commit: &'a str,
         path: &'a str,
     ) -> kardinal_git::Future<'a, Option<Vec<u8>>> {
-        self.git.read(remote, commit, path)
+        Box::pin(self.hear(Kind::Read, format!("GIT read {path}"), self.git.read(remote, commit, path)))
     }
 
     fn commit<'a>(&'a self, remote: &'a Remote, order: &'a Order) -> kardinal_git::Future<'a, Committed> {
-        Box::pin(self.write(format!("GIT commit {}", order.branch), self.git.commit(remote, order)))
+        Box::pin(self.hear(Kind::Write, format!("GIT commit {}", order.branch), self.git.commit(remote, order)))
     }
 
     fn delete_branch<'a>(
@@ -106,7 +149,8 @@ impl Repositories for Overheard {
         branch: &'a str,
         expected: &'a str,
     ) -> kardinal_git::Future<'a, ()> {
-        Box::pin(self.write(format!("GIT delete {branch}"), self.git.delete_branch(remote, branch, expected)))
+        let deed = self.git.delete_branch(remote, branch, expected);
+        Box::pin(self.hear(Kind::Write, format!("GIT delete {branch}"), deed))
     }
 
     fn contains<'a>(
@@ -115,7 +159,8 @@ impl Repositories for Overheard {
         descendant: &'a str,
         ancestor: &'a str,
     ) -> kardinal_git::Future<'a, bool> {
-        self.git.contains(remote, descendant, ancestor)
+        let deed = self.git.contains(remote, descendant, ancestor);
+        Box::pin(self.hear(Kind::Read, format!("GIT contains {ancestor}"), deed))
     }
 
     fn diff_of<'a>(
@@ -123,6 +168,6 @@ impl Repositories for Overheard {
         remote: &'a Remote,
         commit: &'a str,
     ) -> kardinal_git::Future<'a, Vec<kardinal_git::FileChange>> {
-        self.git.diff_of(remote, commit)
+        Box::pin(self.hear(Kind::Read, format!("GIT diff {commit}"), self.git.diff_of(remote, commit)))
     }
 }

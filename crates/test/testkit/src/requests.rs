@@ -1,12 +1,15 @@
-//! Hears every request that goes through a client, and can let the client die at a chosen write.
+//! Hears every request that goes through a client, and decides what becomes of it: it may be lost, refused, done
+//! without an answer, or be the last one before the client dies.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
+use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
 use http::StatusCode;
+use serde_json::json;
 use tokio::sync::Notify;
 use tower::Service;
 
@@ -18,6 +21,50 @@ pub enum Death {
     /// The write is done, and nobody hears of it.
     AfterWrite(usize),
 }
+
+/// What kind of request it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It changes nothing.
+    Read,
+    /// It changes something, on the server or in a repository.
+    Write,
+    /// It stays open and tells of changes.
+    Watch,
+}
+
+/// A request whose fate is to be decided.
+#[derive(Debug)]
+pub struct Heard<'a> {
+    /// Its place among the watches, or among everything else; counted from 1.
+    pub number: usize,
+    /// What kind of request it is.
+    pub kind: Kind,
+    /// As `GET /api/v1/…` or `GIT commit main`.
+    pub what: &'a str,
+}
+
+/// What becomes of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is carried out.
+    Pass,
+    /// It is carried out, and the answer is lost.
+    PassUnheard,
+    /// It never arrives.
+    Lost,
+    /// It is not carried out but answered with an error.
+    Answered(StatusCode),
+    /// A watch that tells so many events and then ends.
+    Cut {
+        /// How many events are told.
+        after: usize,
+        /// Whether it ends with the word that its version is too old, instead of without a word.
+        gone: bool,
+    },
+}
+
+type Judge = Box<dyn FnMut(&Heard<'_>) -> Fate + Send>;
 
 /// The requests of one client.
 #[derive(Clone, Default)]
@@ -31,18 +78,11 @@ struct State {
     /// As `GET /api/v1/…`.
     heard: Vec<String>,
     writes: usize,
+    plain: usize,
+    watches: usize,
     death: Option<Death>,
+    judge: Option<Judge>,
     dead: bool,
-}
-
-/// What becomes of one request.
-pub(crate) enum Fate {
-    /// It is carried out.
-    Pass,
-    /// It is carried out, and the answer is lost.
-    PassUnheard,
-    /// It never arrives.
-    Lost,
 }
 
 impl Requests {
@@ -61,9 +101,30 @@ impl Requests {
         self.lock().writes
     }
 
+    /// How many requests there were in all, without the watches.
+    pub fn plain(&self) -> usize {
+        self.lock().plain
+    }
+
+    /// How many watches there were in all.
+    pub fn watches(&self) -> usize {
+        self.lock().watches
+    }
+
+    /// Lets somebody decide over every request from now on.
+    pub fn judged_by(&self, judge: impl FnMut(&Heard<'_>) -> Fate + Send + 'static) {
+        self.lock().judge = Some(Box::new(judge));
+    }
+
     /// Lets the client die at a write counted from the beginning.
     pub fn die(&self, death: Death) {
         self.lock().death = Some(death);
+    }
+
+    /// Lets the client die now.
+    pub fn kill(&self) {
+        self.lock().dead = true;
+        self.died.notify_waiters();
     }
 
     /// Waits until the client has died.
@@ -84,37 +145,58 @@ impl Requests {
         state.death = None;
     }
 
-    fn hear(&self, request: &http::Request<kube::client::Body>) -> Fate {
-        let what = format!("{} {}", request.method(), request.uri());
-        if request.method() == http::Method::GET {
-            let mut state = self.lock();
-            state.heard.push(what);
-            return if state.dead { Fate::Lost } else { Fate::Pass };
-        }
-        self.hear_write(what)
+    fn hear_request(&self, request: &http::Request<kube::client::Body>) -> Fate {
+        let kind = match *request.method() {
+            http::Method::GET if is_watch(request.uri()) => Kind::Watch,
+            http::Method::GET => Kind::Read,
+            _ => Kind::Write,
+        };
+        self.hear(kind, format!("{} {}", request.method(), request.uri()))
     }
 
-    /// Hears a write, whether to the server or to a repository.
-    pub(crate) fn hear_write(&self, what: String) -> Fate {
+    /// Hears a request, whether to the server or to a repository.
+    pub(crate) fn hear(&self, kind: Kind, what: String) -> Fate {
         let mut state = self.lock();
+        let fate = state.decide(kind, &what);
         state.heard.push(what);
-        if state.dead {
-            return Fate::Lost;
+        let dies = kind == Kind::Write && !state.dead && state.dies();
+        if dies {
+            state.dead = true;
+            self.died.notify_waiters();
         }
-        state.writes += 1;
-        let fate = match state.death {
-            Some(Death::BeforeWrite(at)) if at == state.writes => Fate::Lost,
-            Some(Death::AfterWrite(at)) if at == state.writes => Fate::PassUnheard,
-            _ => return Fate::Pass,
-        };
-        state.dead = true;
-        self.died.notify_waiters();
         fate
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl State {
+    fn decide(&mut self, kind: Kind, what: &str) -> Fate {
+        if self.dead {
+            return Fate::Lost;
+        }
+        let counter = if kind == Kind::Watch { &mut self.watches } else { &mut self.plain };
+        *counter += 1;
+        let heard = Heard { number: *counter, kind, what };
+        if kind == Kind::Write {
+            self.writes += 1;
+        }
+        match self.death {
+            Some(Death::BeforeWrite(_)) if kind == Kind::Write && self.dies() => Fate::Lost,
+            Some(Death::AfterWrite(_)) if kind == Kind::Write && self.dies() => Fate::PassUnheard,
+            _ => self.judge.as_mut().map_or(Fate::Pass, |judge| judge(&heard)),
+        }
+    }
+
+    fn dies(&self) -> bool {
+        matches!(self.death, Some(Death::BeforeWrite(at) | Death::AfterWrite(at)) if at == self.writes)
+    }
+}
+
+fn is_watch(uri: &http::Uri) -> bool {
+    uri.query().unwrap_or_default().split('&').any(|part| part == "watch=true" || part == "watch=1")
 }
 
 /// The router with somebody listening at the door.
@@ -138,10 +220,45 @@ impl Service<http::Request<kube::client::Body>> for Overheard {
 
     fn call(&mut self, request: http::Request<kube::client::Body>) -> Self::Future {
         let gone = || StatusCode::SERVICE_UNAVAILABLE.into_response();
-        match self.requests.hear(&request) {
+        match self.requests.hear_request(&request) {
             Fate::Pass => self.router.call(request).boxed(),
             Fate::PassUnheard => self.router.call(request).map(move |_| Ok(gone())).boxed(),
             Fate::Lost => futures::future::ready(Ok(gone())).boxed(),
+            Fate::Answered(code) => futures::future::ready(Ok(refusal(code))).boxed(),
+            Fate::Cut { after, gone } => {
+                self.router.call(request).map(move |answer| answer.map(|answer| cut(answer, after, gone))).boxed()
+            }
         }
     }
+}
+
+/// An error as a server tells it.
+fn refusal(code: StatusCode) -> Response {
+    let reason = match code {
+        StatusCode::CONFLICT => "Conflict",
+        StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
+        StatusCode::GONE => "Expired",
+        _ => "InternalError",
+    };
+    (code, axum::Json(failure(code, reason))).into_response()
+}
+
+fn failure(code: StatusCode, reason: &str) -> serde_json::Value {
+    json!({
+        "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+        "reason": reason, "code": code.as_u16(), "message": "the scenario wants it so",
+    })
+}
+
+/// A watch that ends early. An event that is not told is told by the next watch.
+fn cut(answer: Response, after: usize, gone: bool) -> Response {
+    let (parts, body) = answer.into_parts();
+    let mut told = 0;
+    let events = body.into_data_stream().take_while(move |chunk| {
+        told += chunk.as_ref().map_or(1, |bytes| bytes.iter().filter(|byte| **byte == b'\n').count());
+        futures::future::ready(told <= after)
+    });
+    let last = json!({"type": "ERROR", "object": failure(StatusCode::GONE, "Expired")}).to_string() + "\n";
+    let last = futures::stream::iter(gone.then(|| Ok(last.into())));
+    Response::from_parts(parts, Body::from_stream(events.chain(last)))
 }

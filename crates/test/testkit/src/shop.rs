@@ -195,6 +195,17 @@ impl<'a> Shop<'a> {
         }
     }
 
+    /// Lets the second pass: what is made after it is newer than what was made before.
+    pub async fn next_second(&self) -> anyhow::Result<()> {
+        let world = self.story.world;
+        let before = world.now().as_second();
+        world
+            .eventually("a second has passed", async || {
+                Ok(if world.now().as_second() > before { Ok(()) } else { Err(before.to_string()) })
+            })
+            .await
+    }
+
     /// A Bundle with this version of the application.
     pub async fn release(&self, name: &str, version: &str, extra: Value) -> anyhow::Result<()> {
         let mut bundle = json!({
@@ -330,9 +341,14 @@ impl<'a> Shop<'a> {
 
     /// A file of the repository at the tip of `main`.
     pub async fn file(&self, path: &str) -> anyhow::Result<String> {
+        self.file_on("main", path).await
+    }
+
+    /// A file of the repository at the tip of a branch.
+    pub async fn file_on(&self, branch: &str, path: &str) -> anyhow::Result<String> {
         let world = self.story.world;
         let remote = world.workshop.remote(&world.namespace, &self.repository);
-        let tip = world.workshop.git.tip(&remote, "main").await?.context("main exists")?;
+        let tip = world.workshop.git.tip(&remote, branch).await?.context("the branch exists")?;
         let content = world.workshop.git.read(&remote, &tip, path).await?.with_context(|| path.to_owned())?;
         Ok(String::from_utf8(content)?)
     }

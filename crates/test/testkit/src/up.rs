@@ -24,7 +24,9 @@ impl Up {
         let dir = tempfile::tempdir()?;
         let data = dir.path().join("data");
         let mut arguments = vec!["up".to_owned(), "--data-dir".to_owned(), data.display().to_string()];
-        arguments.extend(["--listen".to_owned(), "127.0.0.1:0".to_owned()]);
+        for address in ["--listen", "--http"] {
+            arguments.extend([address.to_owned(), "127.0.0.1:0".to_owned()]);
+        }
         arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let log = dir.path().join("log");
         let running = Running::start(&binary()?, &arguments, &log)?;

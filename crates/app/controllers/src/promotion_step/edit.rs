@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use kardinal_git::{Change, ChangeError, EntryKind, FileChange, Remote, Tree, Write};
+use kardinal_git::{Change, ChangeError, Credentials, EntryKind, FileChange, Remote, Tree, Write};
 use kardinal_manifest::{helm, kustomize, replace, yaml};
 use kardinal_planner::promotion_step::{CommitOrder, Edit, ImageMove, MergeStrategy};
 
@@ -95,7 +95,7 @@ impl Edits {
                 files.write(place, after);
             }
             Edit::ConfigMerge { repository, sha, strategy, source_path, .. } => {
-                let source = Remote { url: repository.clone(), ..self.remote.clone() };
+                let source = neighbour(&self.remote, repository);
                 let changes = self.context.repositories.diff_of(&source, sha).await;
                 let changes = changes.map_err(|error| {
                     let message = error.to_string();
@@ -129,6 +129,16 @@ impl Change for Edits {
         }
         .boxed()
     }
+}
+
+/// Another repository with the same credentials, if it is on the same host. A Bundle may name any repository, and
+/// strangers must not be told a secret.
+fn neighbour(remote: &Remote, url: &str) -> Remote {
+    let origin =
+        |url: &str| reqwest::Url::parse(url).ok().map(|url| url.origin()).filter(|origin| origin.is_tuple());
+    let near = origin(url).is_some() && origin(url) == origin(&remote.url);
+    let credentials = if near { remote.credentials.clone() } else { Credentials::None };
+    Remote { url: url.to_owned(), credentials, ca: remote.ca.clone() }
 }
 
 fn task_of(edit: &Edit) -> usize {

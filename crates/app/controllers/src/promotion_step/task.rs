@@ -1,6 +1,7 @@
 //! Custom tasks: an HTTP call that says whether the promotion may go on.
 
 use kardinal_planner::promotion_step::{Outcome, TaskCall};
+use reqwest::header::HeaderValue;
 use serde::Deserialize;
 
 use crate::Context;
@@ -24,7 +25,16 @@ pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) ->
     }
     if let Some(secret) = &call.secret {
         match context.credentials.value(context, namespace, &secret.name, &secret.key).await {
-            Ok(value) => request = request.bearer_auth(value.reveal()),
+            Ok(value) => match secret_header(value.reveal()) {
+                Some(value) => request = request.header(&call.header, value),
+                None => {
+                    let message = format!(
+                        "the Secret `{}` cannot be sent in a header: it holds control characters",
+                        secret.name
+                    );
+                    return Outcome::Blocked { message };
+                }
+            },
             Err(trouble) => return trouble.into(),
         }
     }
@@ -51,6 +61,13 @@ pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) ->
             message: "the task's answer is not `{\"success\": …, \"message\": …}`".to_owned(),
         },
     }
+}
+
+/// `Bearer <value>`, kept out of what is logged.
+fn secret_header(value: &str) -> Option<HeaderValue> {
+    let mut header = HeaderValue::from_str(&format!("Bearer {value}")).ok()?;
+    header.set_sensitive(true);
+    Some(header)
 }
 
 async fn read(mut response: reqwest::Response) -> Result<Vec<u8>, String> {

@@ -207,3 +207,43 @@ fn bundle(version: &str) -> anyhow::Result<Bundle> {
     bundle.metadata.annotations = Some([(SOURCE_ANNOTATION.to_owned(), "demo".to_owned())].into());
     Ok(bundle)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_weekend_is_let_pass_once_and_on_record() {
+        let embedded =
+            kardinal_apiserver::Server::start(kardinal_apiserver::Options::default()).await.unwrap();
+        let client = embedded.client(NAMESPACE);
+        kardinal_cluster::install::ensure_definitions(&client, &kardinal_api::crds()).await.unwrap();
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        let namespace = serde_json::from_value(json!({"metadata": {"name": POLICIES}})).unwrap();
+        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        let server = Server { client: client.clone(), namespace: NAMESPACE.to_owned() };
+        let gates: Api<PolicyGate> = Api::namespaced(client, POLICIES);
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        for (now, told, overrides) in [
+            ("2026-04-10T23:59:59Z", false, 0), // a Friday
+            ("2026-04-11T00:00:00Z", true, 1),
+            ("2026-04-11T00:30:00Z", false, 1),
+            ("2026-04-12T23:30:00Z", true, 1), // the first one is over and dropped
+            ("2026-04-13T00:00:00Z", false, 1),
+        ] {
+            let remarks = ensure_gates(&server, at(now)).await.unwrap();
+            assert_eq!(!remarks.is_empty(), told, "{now}: {remarks:?}");
+            let given = gates.get(WEEKEND).await.unwrap().spec.overrides;
+            assert_eq!(given.len(), overrides, "{now}: {given:?}");
+            assert!(given.iter().all(|one| one.expires_at.is_some() && one.stage.as_deref() == Some("prod")));
+        }
+        assert!(gates.get("staging-soak").await.is_ok());
+        embedded.shutdown().await;
+    }
+
+    #[test]
+    fn the_gates_and_manifests_are_what_the_product_takes() {
+        kardinal_policy::check_expression(&format!("bundle.upstreamSoakSeconds >= {SOAK}")).unwrap();
+        assert_eq!(bundle("1.1.0").unwrap().metadata.name.as_deref(), Some("my-app-v1-1-0"));
+    }
+}

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{
     Bundle, BundlePhase, BundleType, EnvironmentStatus, PIN_ANNOTATION, Pipeline, PromotionState,
@@ -110,26 +109,21 @@ pub(super) fn roll_back(
         .collect();
     let last = |name: &&&str| !received.iter().any(|other| route.ancestors(other).contains(**name));
     for name in received.iter().filter(last) {
-        let at = environments.get(*name).and_then(|entry| entry.promoted_at).unwrap_or(snapshot.now);
-        let (effect, reason, message) = roll_back_one(snapshot, name, at);
+        let (effect, reason, message) = roll_back_one(snapshot, name);
         effects.extend(effect);
         notes.push(Note { warning: true, reason: reason.to_owned(), message });
     }
     (effects, notes)
 }
 
-/// How one environment that got the Bundle at `at` comes back.
-fn roll_back_one(
-    snapshot: &Snapshot<'_>,
-    name: &str,
-    at: Timestamp,
-) -> (Option<Effect>, &'static str, String) {
+/// How one environment that got the Bundle comes back.
+fn roll_back_one(snapshot: &Snapshot<'_>, name: &str) -> (Option<Effect>, &'static str, String) {
     if let Some(newer) = successor(snapshot, &BTreeSet::from([name.to_owned()])) {
         let message =
             format!("`{name}` is not rolled back: `{}` is on its way there", name_of(&newer.metadata));
         return (None, "RollbackNotNeeded", message);
     }
-    match intent::verified_before(snapshot.siblings, name, snapshot.bundle, at) {
+    match intent::verified_before(snapshot.siblings, name, snapshot.bundle) {
         Some(good) => {
             let bundle = intent::automatic_rollback(snapshot.bundle, name, good);
             let message = format!(

@@ -79,9 +79,7 @@ fn chosen<'a>(wish: &Rollback<'a>, to: &'a Bundle, current: &Bundle) -> Result<&
 
 fn before_present<'a>(wish: &Rollback<'a>, current: &Bundle) -> Result<&'a Bundle, Problem> {
     let environment = wish.environment;
-    let reached = entry(current, environment).and_then(|entry| entry.promoted_at.or(entry.verified_at));
-    let before = reached.unwrap_or(Timestamp::MAX);
-    verified_before(wish.bundles, environment, current, before).ok_or_else(|| {
+    verified_before(wish.bundles, environment, current).ok_or_else(|| {
         let name = name_of(&current.metadata);
         Problem::new("environment", format!("no Bundle was verified in `{environment}` before `{name}`"))
             .hint("there is nothing to go back to; promote a Bundle that is good")
@@ -102,13 +100,15 @@ fn entry<'a>(bundle: &'a Bundle, environment: &str) -> Option<&'a EnvironmentSta
     bundle.status.as_ref()?.environments.get(environment)
 }
 
-/// The Bundle that an environment was verified with last before `before`, other than `current` and with other content.
+/// The Bundle that an environment was verified with last before `current` was, or at all if that never was; with other
+/// content. Only times of verification are compared, for those are of one clock: when a change went in is what a forge
+/// says, and its clock may be another one and count whole seconds only.
 pub fn verified_before<'a>(
     bundles: &[&'a Bundle],
     environment: &str,
     current: &Bundle,
-    before: Timestamp,
 ) -> Option<&'a Bundle> {
+    let before = entry(current, environment).and_then(|entry| entry.verified_at).unwrap_or(Timestamp::MAX);
     let verified =
         |bundle: &Bundle| entry(bundle, environment)?.verified_at.filter(|verified| *verified <= before);
     bundles

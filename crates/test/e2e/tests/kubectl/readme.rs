@@ -1,4 +1,4 @@
-//! The lines of the README, run as they are printed.
+//! The lines of the guide to Graphs, run as they are printed.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,14 +9,17 @@ use kardinal_testkit::up;
 
 use crate::shell::Shell;
 
+/// The guide whose lines are run.
+const GUIDE: &str = "docs/guides/graphs.md";
+
 /// Only a failing test ever waits that long.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// The commands of the README that come after `make run`, in order.
-fn lines(readme: &str) -> Vec<&str> {
+/// The commands of the guide that come after the start of the server, in order.
+fn lines(guide: &str) -> Vec<&str> {
     let mut in_code = false;
     let mut found = Vec::new();
-    for line in readme.lines() {
+    for line in guide.lines() {
         if line.starts_with("```") {
             in_code = line == "```sh";
         } else if in_code && (line.starts_with("kubectl ") || line.starts_with("target/release/kardinal ")) {
@@ -26,7 +29,7 @@ fn lines(readme: &str) -> Vec<&str> {
     found
 }
 
-/// `kardinal up` in a folder that looks like a fresh clone after `make run`.
+/// `kardinal up` in a folder that looks like a fresh clone after `make build`.
 struct Demo {
     folder: tempfile::TempDir,
     program: Child,
@@ -45,9 +48,9 @@ impl Demo {
             std::fs::copy(sample.path(), samples.join(sample.file_name()))?;
         }
         let log = std::fs::File::create(folder.path().join("log"))?;
-        // As `make run` does, but on any port: the usual one may be taken.
+        // As the guide does, but on any ports: the usual ones may be taken.
         let program = Command::new(&binary)
-            .args(["up", "--listen", "127.0.0.1:0"])
+            .args(["up", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"])
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -94,13 +97,13 @@ impl Drop for Demo {
 }
 
 #[test]
-fn the_lines_of_the_readme_work_as_printed() -> anyhow::Result<()> {
+fn the_lines_of_the_guide_work_as_printed() -> anyhow::Result<()> {
     if !crate::has_kubectl() {
         return Ok(());
     }
-    let readme = std::fs::read_to_string(crate::repository().join("README.md"))?;
-    let lines = lines(&readme);
-    ensure!(lines.len() >= 8, "the README has too few commands: {lines:#?}");
+    let guide = std::fs::read_to_string(crate::repository().join(GUIDE))?;
+    let lines = lines(&guide);
+    ensure!(lines.len() >= 12, "{GUIDE} has too few commands: {lines:#?}");
     let demo = Demo::start()?;
     let shell = Shell::new(&demo.path().join(".kardinal/kubeconfig"), demo.path())?;
     let told = tell(&shell, &lines).with_context(|| format!("kardinal up said:\n{}", demo.log()));
@@ -123,6 +126,10 @@ fn tell(shell: &Shell, lines: &[&str]) -> anyhow::Result<()> {
             shell.ok(line)?.with(&["staging", "prod"])?;
         } else if line.contains("get configmap demo-prod") {
             shell.ok(line)?.with(&["release 1.29.0 of the demo, soaking since 2"])?;
+        } else if line.contains("graph validate") {
+            shell.ok(line)?.with(&["no problems"])?;
+        } else if line.contains("graph render") {
+            shell.ok(line)?.with(&["staging: template ConfigMap"])?;
         } else {
             shell.ok(line)?;
         }

@@ -1,0 +1,119 @@
+//! Configuration that comes from a repository of its own, alone or with an image.
+
+use anyhow::ensure;
+use kardinal_api::kardinal::{BundlePhase, BundleType, PromotionState};
+use kardinal_testkit::shop::{APP, IMAGE, fixture};
+use kardinal_testkit::{Shop, World, in_three_worlds};
+use serde_json::{Value, json};
+
+use crate::words::{approve, has_version, message, pipeline};
+
+in_three_worlds!(promotions: a_config_commit_is_picked);
+in_three_worlds!(promotions: a_config_commit_is_laid_over);
+in_three_worlds!(promotions: an_image_with_its_configuration);
+in_three_worlds!(promotions: a_config_commit_that_does_not_fit);
+
+const CONFIG: &str = "app-config";
+const LIMITS: &str = "# limits\ncpu: 100m\nmemory: 128Mi\n\n\n\nreplicas: 1\n";
+const RAISED: &str = "# limits\ncpu: 500m\nmemory: 128Mi\n\n\n\nreplicas: 1\n";
+
+/// A shop whose environments have limits of their own, and a repository with a commit that raises one of them.
+async fn opened<'a>(world: &'a World, own: &str) -> anyhow::Result<(Shop<'a>, String)> {
+    let mut shop = Shop::open(world, &["dev", "prod"]).await?;
+    shop.run_workloads(&["dev", "prod"]);
+    let limits = |name: &str| format!("environments/{name}/limits.yaml");
+    shop.push(
+        &shop.repository,
+        "main",
+        "limits",
+        &[(&limits("dev"), Some(LIMITS)), (&limits("prod"), Some(own))],
+    )?;
+    shop.found(CONFIG, &[("limits.yaml".to_owned(), LIMITS.to_owned())]).await?;
+    let files = [("limits.yaml", Some(RAISED)), ("flags/beta.yaml", Some("beta: true\n"))];
+    let sha = shop.push(CONFIG, "main", "Update resource limits for all environments", &files)?;
+    Ok((shop, sha))
+}
+
+/// Section 3.16 with the scenario's repository and commit.
+fn bundle(shop: &Shop<'_>, sha: &str) -> anyhow::Result<Value> {
+    let mut bundle = fixture("config-bundle-3-16.yaml")?;
+    bundle["spec"]["artifacts"]["gitCommit"]["repository"] = json!(shop.url(CONFIG));
+    bundle["spec"]["artifacts"]["gitCommit"]["sha"] = json!(sha);
+    Ok(bundle)
+}
+
+const NAME: &str = "my-app-config-update-1712567890";
+
+async fn a_config_commit_is_picked(world: &World) -> anyhow::Result<()> {
+    // Production has more replicas of its own; the commit must not take them away.
+    let own = LIMITS.replace("replicas: 1", "replicas: 5");
+    let (shop, sha) = opened(world, &own).await?;
+    shop.pipeline(pipeline(json!([{"name": "dev"}, {"name": "prod", "approval": "pr-review"}]))).await?;
+    shop.story.apply(&bundle(&shop, &sha)?).await?;
+    shop.state(NAME, "prod", PromotionState::WaitingForMerge).await?;
+    let body = shop.request(NAME, "prod").await?.spec.body;
+    let short = sha.get(..7).unwrap_or_default();
+    for part in [
+        format!("## Promotion: my-app {} to prod", sha.get(..8).unwrap_or_default()),
+        format!("| Config Commit | {short} |"),
+        "| Config Message | Update resource limits for all environments |".to_owned(),
+        "- environments/prod/limits.yaml".to_owned(),
+    ] {
+        ensure!(body.contains(&part), "`{part}` is missing in:\n{body}");
+    }
+    approve(&shop, NAME, "prod").await?;
+    shop.phase(NAME, BundlePhase::Verified).await?;
+    ensure!(shop.file("environments/dev/limits.yaml").await? == RAISED);
+    let prod = shop.file("environments/prod/limits.yaml").await?;
+    ensure!(prod == RAISED.replace("replicas: 1", "replicas: 5"), "{prod}");
+    ensure!(shop.file("environments/prod/flags/beta.yaml").await? == "beta: true\n");
+    has_version(&shop, "prod", "1.28.0").await?;
+    shop.fsck()?;
+    shop.close().await
+}
+
+async fn a_config_commit_is_laid_over(world: &World) -> anyhow::Result<()> {
+    let (shop, sha) = opened(world, "cpu: 9\n").await?;
+    let steps = json!([
+        {"uses": "git-clone"},
+        {"uses": "config-merge", "config": {"strategy": "overlay"}},
+        {"uses": "git-commit"},
+        {"uses": "git-push"},
+        {"uses": "health-check"},
+    ]);
+    shop.pipeline(pipeline(json!([{"name": "prod", "steps": steps}]))).await?;
+    shop.story.apply(&bundle(&shop, &sha)?).await?;
+    shop.phase(NAME, BundlePhase::Verified).await?;
+    let prod = shop.file("environments/prod/limits.yaml").await?;
+    ensure!(prod == RAISED, "{prod}");
+    shop.close().await
+}
+
+async fn an_image_with_its_configuration(world: &World) -> anyhow::Result<()> {
+    let (shop, sha) = opened(world, LIMITS).await?;
+    shop.pipeline(pipeline(json!([{"name": "dev"}, {"name": "prod"}]))).await?;
+    let mut mixed = bundle(&shop, &sha)?;
+    mixed["spec"]["type"] = json!(BundleType::Mixed);
+    mixed["spec"]["artifacts"]["images"] = json!([{"name": APP, "reference": format!("{IMAGE}:1.29.0")}]);
+    shop.story.apply(&mixed).await?;
+    shop.phase(NAME, BundlePhase::Verified).await?;
+    for name in ["dev", "prod"] {
+        has_version(&shop, name, "1.29.0").await?;
+        ensure!(shop.file(&format!("environments/{name}/limits.yaml")).await? == RAISED);
+    }
+    // Both in one commit for each environment.
+    let log = shop.log()?;
+    ensure!(log.len() == 4, "{log:?}");
+    shop.close().await
+}
+
+async fn a_config_commit_that_does_not_fit(world: &World) -> anyhow::Result<()> {
+    let (shop, sha) = opened(world, &LIMITS.replace("cpu: 100m", "cpu: 250m")).await?;
+    shop.pipeline(pipeline(json!([{"name": "dev"}, {"name": "prod"}]))).await?;
+    shop.story.apply(&bundle(&shop, &sha)?).await?;
+    shop.phase(NAME, BundlePhase::Failed).await?;
+    let step = shop.state(NAME, "prod", PromotionState::Failed).await?;
+    ensure!(message(&step).contains("environments/prod/limits.yaml"), "{}", message(&step));
+    ensure!(shop.file("environments/prod/limits.yaml").await?.contains("cpu: 250m"));
+    shop.close().await
+}

@@ -1,0 +1,84 @@
+//! Somebody wants to go back.
+
+use anyhow::ensure;
+use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline};
+use kardinal_planner::intent::{self, Rollback};
+use kardinal_testkit::shop::APP;
+use kardinal_testkit::{Shop, World, in_three_worlds};
+use kube::Api;
+use kube::api::{ListParams, PostParams};
+use serde_json::json;
+
+use crate::words::{approve, has_version, pipeline};
+
+in_three_worlds!(promotions: back_to_a_chosen_version);
+
+const ALL: [&str; 2] = ["dev", "prod"];
+
+/// Wishes to go back and returns the name of the Bundle that does it.
+async fn wish(shop: &Shop<'_>, to: Option<&str>, emergency: bool) -> anyhow::Result<String> {
+    let world = shop.story.world;
+    shop.next_second().await?;
+    let pipelines: Api<Pipeline> = Api::namespaced(world.client.clone(), &world.namespace);
+    let bundles: Api<Bundle> = Api::namespaced(world.client.clone(), &world.namespace);
+    let all = bundles.list(&ListParams::default()).await?.items;
+    let named = |name: &str| all.iter().find(|bundle| bundle.metadata.name.as_deref() == Some(name));
+    let wish = Rollback {
+        pipeline: &pipelines.get(APP).await?,
+        environment: "prod",
+        to: to.and_then(named),
+        bundles: &all.iter().collect::<Vec<_>>(),
+        emergency,
+    };
+    let made = bundles.create(&PostParams::default(), &intent::rollback(&wish, world.now())?).await?;
+    Ok(made.metadata.name.unwrap_or_default())
+}
+
+async fn back_to_a_chosen_version(world: &World) -> anyhow::Result<()> {
+    let mut shop = Shop::open(world, &ALL).await?;
+    shop.run_workloads(&ALL);
+    shop.pipeline(pipeline(json!([{"name": "dev"}, {"name": "prod", "approval": "pr-review"}]))).await?;
+    for (name, version) in
+        [("my-app-v1-29-0", "1.29.0"), ("my-app-v1-30-0", "1.30.0"), ("my-app-v1-31-0", "1.31.0")]
+    {
+        shop.release(name, version, json!({})).await?;
+        approve(&shop, name, "prod").await?;
+        shop.phase(name, BundlePhase::Verified).await?;
+    }
+
+    // Without a choice it is the version before.
+    let before = wish(&shop, None, false).await?;
+    ensure!(before.starts_with("my-app-v1-30-0-rollback-"), "{before}");
+    approve(&shop, &before, "prod").await?;
+    shop.phase(&before, BundlePhase::Verified).await?;
+    let request = shop.request(&before, "prod").await?;
+    ensure!(
+        request.spec.labels == ["kardinal", "kardinal/promotion", "kardinal/rollback"],
+        "{:?}",
+        request.spec.labels
+    );
+    has_version(&shop, "prod", "1.30.0").await?;
+
+    let chosen = wish(&shop, Some("my-app-v1-29-0"), true).await?;
+    ensure!(chosen.starts_with("my-app-v1-29-0-rollback-"), "{chosen}");
+    approve(&shop, &chosen, "prod").await?;
+    shop.phase(&chosen, BundlePhase::Verified).await?;
+    let request = shop.request(&chosen, "prod").await?;
+    ensure!(
+        request.spec.labels == ["kardinal", "kardinal/promotion", "kardinal/rollback", "kardinal/emergency"],
+        "{:?}",
+        request.spec.labels
+    );
+    ensure!(request.spec.body.contains("**Emergency rollback**: takes back"), "{}", request.spec.body);
+    for name in ALL {
+        has_version(&shop, name, "1.29.0").await?;
+    }
+    let log = shop.log()?;
+    ensure!(log.iter().any(|subject| *subject == format!("[kardinal] Rollback dev to {chosen}")), "{log:?}");
+
+    // What is there already is no choice.
+    let refused = wish(&shop, Some(&chosen), false).await.err().map(|error| error.to_string());
+    ensure!(refused.as_deref().is_some_and(|error| error.contains("is what `prod` has now")), "{refused:?}");
+    shop.fsck()?;
+    shop.close().await
+}
