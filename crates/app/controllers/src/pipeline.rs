@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use kardinal_api::kardinal::{Pipeline, PromotionStep};
+use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PromotionStep};
 use kardinal_cluster::{Answer, Change, View};
 use kardinal_graph::Gvk;
 use kardinal_planner::pipeline::{self as planner, Snapshot};
 
 use crate::Context;
 use crate::driver::{self, Key, Next};
-use crate::objects::{self, about, get, gvk, key_of, keys, list, text};
+use crate::objects::{self, about, get, gvk, key_of, keys, label, list, text};
 
 const MANAGER: &str = "kardinal-pipeline-controller";
 
@@ -32,8 +32,8 @@ impl Controller {
     }
 }
 
-fn kinds() -> [Gvk; 2] {
-    [gvk::<Pipeline>(), gvk::<PromotionStep>()]
+fn kinds() -> [Gvk; 3] {
+    [gvk::<Pipeline>(), gvk::<PromotionStep>(), gvk::<Bundle>()]
 }
 
 impl driver::Controller for Controller {
@@ -50,6 +50,9 @@ impl driver::Controller for Controller {
         if let Some(step) = about(change, &gvk::<PromotionStep>()) {
             return vec![(key_of(step).0, text(step, "/spec/pipeline").to_owned())];
         }
+        if let Some(bundle) = about(change, &gvk::<Bundle>()) {
+            return vec![(key_of(bundle).0, label(bundle, PIPELINE_LABEL).to_owned())];
+        }
         about(change, &gvk::<Pipeline>()).map(key_of).into_iter().collect()
     }
 
@@ -61,9 +64,13 @@ impl driver::Controller for Controller {
         let Some(pipeline) = get::<Pipeline>(&view, &key.0, &key.1) else { return Next::Never };
         let steps: Vec<PromotionStep> =
             list(&view, Some(&key.0), |step| text(step, "/spec/pipeline") == key.1);
+        let promoting = keys::<Bundle>(&view, Some(&key.0), |bundle| {
+            label(bundle, PIPELINE_LABEL) == key.1 && text(bundle, "/status/phase") == "Promoting"
+        });
+        let promoting = !promoting.is_empty();
         let now = self.context.clock.now();
         let steps: Vec<&PromotionStep> = steps.iter().collect();
-        let plan = planner::plan(&Snapshot { pipeline: &pipeline, steps: &steps, now });
+        let plan = planner::plan(&Snapshot { pipeline: &pipeline, steps: &steps, promoting, now });
         let Some(status) = &plan.status else { return Next::At(None) };
         let id = objects::id::<Pipeline>(key);
         match self.context.write_status(&id, &pipeline.metadata, status, MANAGER).await {

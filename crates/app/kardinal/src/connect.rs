@@ -22,6 +22,11 @@ pub(crate) async fn client(arguments: &ServerArguments) -> anyhow::Result<kube::
         }
         None => kube::Config::from_kubeconfig(&options).await,
     };
+    // In a Pod there is no kubeconfig; what the cluster has put there leads to it.
+    let config = config.or_else(|error| match arguments.kubeconfig {
+        Some(_) => Err(error),
+        None => kube::Config::incluster().map_err(|_| error),
+    });
     let mut config = config.map_err(|error| {
         Failure::new(Kind::NotReachable, format!("no server is known: {error}"))
             .hint("start one with `kardinal up`, or name one with `--kubeconfig`")

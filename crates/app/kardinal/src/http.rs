@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use kardinal_controllers::{Controllers, LocalForge, Metrics};
 use kardinal_scm::webhook::MAX_BODY;
@@ -24,6 +26,8 @@ pub(crate) use keys::Keys;
 
 /// The largest body that CI may send.
 const BODY_LIMIT: usize = 1024 * 1024;
+/// How long one request may take, its body included. Git has limits of its own.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How long requests that are under way at the end may still take.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -66,6 +70,7 @@ impl Web {
             .route("/readyz", get(ready))
             .route("/forge/{namespace}/{repository}/pulls/{number}", get(pulls::page))
             .route("/forge/{namespace}/{repository}/pulls/{number}/diff", get(pulls::diff))
+            .layer(middleware::from_fn(in_time))
             .with_state(self.clone());
         match &self.forge {
             Some(forge) => {
@@ -74,6 +79,14 @@ impl Web {
             }
             None => own,
         }
+    }
+}
+
+/// Nobody holds a place by sending slowly.
+async fn in_time(request: Request, next: Next) -> Response {
+    match tokio::time::timeout(PATIENCE, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => (http::StatusCode::REQUEST_TIMEOUT, "the request took too long\n").into_response(),
     }
 }
 

@@ -82,7 +82,7 @@ fn controller_role() -> ClusterRole {
         rule("experimental.kro.run", &["graphrevisions"], &READ),
         rule("forge.kardinal.io", &["repositories", "pullrequests"], &WRITE),
         rule("forge.kardinal.io", &["repositories/status", "pullrequests/status"], &REPORT),
-        rule("apps", &["deployments"], &READ),
+        rule("apps", &["daemonsets", "deployments", "statefulsets"], &READ),
         rule("argoproj.io", &["applications", "rollouts"], &READ),
         rule("kustomize.toolkit.fluxcd.io", &["kustomizations"], &READ),
         rule("flagger.app", &["canaries"], &READ),

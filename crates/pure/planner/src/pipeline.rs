@@ -15,6 +15,8 @@ pub struct Snapshot<'a> {
     pub pipeline: &'a Pipeline,
     /// The steps of its Bundles.
     pub steps: &'a [&'a PromotionStep],
+    /// Whether a Bundle is on its way: it may have verified one environment and not yet begun with the next.
+    pub promoting: bool,
     /// The one `now` of this pass.
     pub now: Timestamp,
 }
@@ -37,7 +39,7 @@ pub fn check(pipeline: &Pipeline) -> Result<Route<'_>, Problem> {
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let pipeline = snapshot.pipeline;
     let checked = check(pipeline);
-    let phase = checked.as_ref().map_or(PipelinePhase::Unknown, |route| phase(route, snapshot.steps));
+    let phase = checked.as_ref().map_or(PipelinePhase::Unknown, |route| phase(route, snapshot));
     let (ready, reason, message) = match &checked {
         Ok(route) => ("True", "Valid", order(route)),
         Err(problem) => ("False", "ValidationFailed", problem.to_string()),
@@ -67,9 +69,10 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     Plan { status: (status != old).then_some(status), notes }
 }
 
-/// By the newest step of each environment: one failed is enough to be degraded, all must be verified to be ready.
-fn phase(route: &Route<'_>, steps: &[&PromotionStep]) -> PipelinePhase {
-    let newest = newest(steps);
+/// By the newest step of each environment: one failed is enough to be degraded, all must be verified to be ready,
+/// and nothing may be on its way.
+fn phase(route: &Route<'_>, snapshot: &Snapshot<'_>) -> PipelinePhase {
+    let newest = newest(snapshot.steps);
     let state = |name: &str| {
         let step = newest.iter().find(|step| step.spec.environment == name)?;
         step.status.as_ref()?.state
@@ -77,7 +80,7 @@ fn phase(route: &Route<'_>, steps: &[&PromotionStep]) -> PipelinePhase {
     let states: Vec<Option<PromotionState>> = route.names().map(state).collect();
     if states.contains(&Some(PromotionState::Failed)) {
         PipelinePhase::Degraded
-    } else if states.iter().all(|state| *state == Some(PromotionState::Verified)) {
+    } else if !snapshot.promoting && states.iter().all(|state| *state == Some(PromotionState::Verified)) {
         PipelinePhase::Ready
     } else {
         PipelinePhase::Unknown

@@ -12,6 +12,8 @@ mod config;
 mod failing;
 #[path = "promotion/fan_out.rs"]
 mod fan_out;
+#[path = "promotion/gates.rs"]
+mod gates;
 #[path = "promotion/handwritten.rs"]
 mod handwritten;
 #[path = "promotion/patching.rs"]

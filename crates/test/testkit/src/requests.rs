@@ -83,6 +83,8 @@ struct State {
     death: Option<Death>,
     judge: Option<Judge>,
     dead: bool,
+    /// What happens right before the next write that mentions this text.
+    interruption: Option<(String, BoxFuture<'static, ()>)>,
 }
 
 impl Requests {
@@ -143,6 +145,23 @@ impl Requests {
         let mut state = self.lock();
         state.dead = false;
         state.death = None;
+    }
+
+    /// Lets something happen right before the next write that mentions this text: after the client has made up its mind.
+    pub fn interrupt(&self, what: &str, deed: impl Future<Output = ()> + Send + 'static) {
+        self.lock().interruption = Some((what.to_owned(), deed.boxed()));
+    }
+
+    /// Whether the interruption is still to come.
+    pub fn is_interruption_pending(&self) -> bool {
+        self.lock().interruption.is_some()
+    }
+
+    fn interruption(&self, request: &http::Request<kube::client::Body>) -> Option<BoxFuture<'static, ()>> {
+        let meant = |(what, _): &mut (String, BoxFuture<'static, ()>)| {
+            request.method() != http::Method::GET && request.uri().to_string().contains(what.as_str())
+        };
+        self.lock().interruption.take_if(meant).map(|(_, deed)| deed)
     }
 
     fn hear_request(&self, request: &http::Request<kube::client::Body>) -> Fate {
@@ -220,14 +239,24 @@ impl Service<http::Request<kube::client::Body>> for Overheard {
 
     fn call(&mut self, request: http::Request<kube::client::Body>) -> Self::Future {
         let gone = || StatusCode::SERVICE_UNAVAILABLE.into_response();
+        if let Some(deed) = self.requests.interruption(&request) {
+            let mut door = self.clone();
+            return async move {
+                deed.await;
+                door.call(request).await
+            }
+            .boxed();
+        }
         match self.requests.hear_request(&request) {
             Fate::Pass => self.router.call(request).boxed(),
             Fate::PassUnheard => self.router.call(request).map(move |_| Ok(gone())).boxed(),
             Fate::Lost => futures::future::ready(Ok(gone())).boxed(),
             Fate::Answered(code) => futures::future::ready(Ok(refusal(code))).boxed(),
-            Fate::Cut { after, gone } => {
-                self.router.call(request).map(move |answer| answer.map(|answer| cut(answer, after, gone))).boxed()
-            }
+            Fate::Cut { after, gone } => self
+                .router
+                .call(request)
+                .map(move |answer| answer.map(|answer| cut(answer, after, gone)))
+                .boxed(),
         }
     }
 }

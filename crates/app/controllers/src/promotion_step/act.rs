@@ -140,10 +140,12 @@ async fn forge(controller: &Controller, observation: &Observation, effect: &Effe
 
 async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Error> {
     Ok(match effect {
-        Effect::OpenPullRequest(order) => Outcome::PullRequest(fact(forge.create(&new(order)).await?)),
+        Effect::OpenPullRequest(order) => {
+            Outcome::PullRequest(whole(forge, forge.create(&new(order)).await?).await?)
+        }
         Effect::ReadPullRequest { number } => Outcome::PullRequest(fact(forge.get(*number).await?)),
         Effect::FindPullRequest { head, marker } => match forge.find(head, marker).await? {
-            Some(found) => Outcome::PullRequest(fact(found)),
+            Some(found) => Outcome::PullRequest(whole(forge, found).await?),
             None => Outcome::NoPullRequest,
         },
         Effect::UpdatePullRequest { number, title, body, labels } => {
@@ -156,7 +158,7 @@ async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Er
             Outcome::Done
         }
         Effect::MergePullRequest { number, head_sha } => {
-            Outcome::PullRequest(fact(forge.merge(*number, head_sha).await?))
+            Outcome::PullRequest(whole(forge, forge.merge(*number, head_sha).await?).await?)
         }
         Effect::ClosePullRequest { number, comment } => {
             forge.close(*number, Some(comment)).await?;
@@ -189,6 +191,15 @@ fn new(order: &PullRequestOrder) -> scm::NewPullRequest {
         labels: order.labels.clone(),
         marker: order.marker.clone(),
     }
+}
+
+/// Only a pull request that was read by itself tells who approved it, which is evidence once it is merged.
+async fn whole(forge: &dyn scm::Forge, found: scm::PullRequest) -> Result<PullRequest, scm::Error> {
+    let found = match found.state {
+        scm::PullRequestState::Merged => forge.get(found.number).await?,
+        scm::PullRequestState::Open | scm::PullRequestState::Closed => found,
+    };
+    Ok(fact(found))
 }
 
 fn fact(found: scm::PullRequest) -> PullRequest {

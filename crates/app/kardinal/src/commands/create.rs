@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, BundlePhase, GitCommit, PIPELINE_LABEL, Pipeline, Provenance};
 use kardinal_planner::bundle::{is_finished, why};
 use kardinal_planner::explain::display_version;
-use kardinal_planner::intent::{NewBundle, create_bundle};
+use kardinal_planner::intent::{NewBundle, SOURCE_ANNOTATION, create_bundle};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::watch_object;
 
@@ -65,7 +65,9 @@ fn order(
         skip: &arguments.skip,
         labels: arguments.label.iter().cloned().collect(),
     };
-    Ok(create_bundle(&new, Timestamp::now()).map_err(refused)?)
+    let mut bundle = create_bundle(&new, Timestamp::now()).map_err(refused)?;
+    bundle.metadata.annotations.get_or_insert_default().insert(SOURCE_ANNOTATION.to_owned(), "cli".to_owned());
+    Ok(bundle)
 }
 
 /// `https://example.com/repo@abc123`; the last `@` counts, for a URL may have one of its own.

@@ -53,7 +53,7 @@ async fn serve(arguments: UpArguments) -> anyhow::Result<()> {
             stopped.await
         }
     };
-    output::text("Stopping.\n");
+    output::text("\nStopping.\n");
     if let Some(running) = running {
         running.stop().await?;
     }

@@ -123,16 +123,24 @@ fn row(promotion: &Promotion) -> Option<Row> {
         _ => match first.map(|wait| (wait.on, wait)) {
             Some((WaitOn::Upstream, _)) => return None,
             Some((WaitOn::Gate, _)) => (format!("waits for {}", gates(&promotion.waits)), YELLOW),
-            Some((WaitOn::PullRequest, wait)) => {
+            Some((WaitOn::PullRequest, wait)) if is_for_people(wait) => {
                 (format!("waits for you to merge {}  {}", wait.name, wait.detail), YELLOW)
             }
+            Some((WaitOn::PullRequest, wait)) => (format!("merges {} by itself", wait.name), PLAIN),
             Some((WaitOn::Health, _)) => ("is deployed, waits to be healthy".to_owned(), PLAIN),
             Some((WaitOn::Pause | WaitOn::Action, wait)) => (format!("waits: {}", wait.detail), YELLOW),
+            // Without a step, what comes next may as well be a gate.
+            Some((WaitOn::Controller, _)) | None if promotion.state.is_none() => return None,
             Some((WaitOn::Controller, _)) | None => ("promoting".to_owned(), PLAIN),
         },
     };
     let version = display_version(promotion.version.as_deref().unwrap_or_default());
     Some(Row { version, state, colour })
+}
+
+/// Whether a pull request waits for a person; the others kardinal merges by itself.
+pub(super) fn is_for_people(wait: &Wait) -> bool {
+    wait.on == WaitOn::PullRequest && wait.basis.starts_with("needs a person")
 }
 
 fn gates(waits: &[Wait]) -> String {
@@ -174,7 +182,7 @@ mod tests {
             bundle: Some(bundle.to_owned()),
             version: Some(bundle.to_owned()),
             phase: None,
-            state: None,
+            state: Some(PromotionState::Promoting),
             gates: Vec::new(),
             waits,
             outcome,
@@ -234,6 +242,24 @@ mod tests {
         let verified = explanation(vec![promotion("prod", "1.1.0", Outcome::Verified, Vec::new())]);
         assert!(plain(&board.update(&all, &verified)).ends_with("v1.1.0         verified\n"));
         assert_eq!(board.update(&all, &verified), "");
+    }
+
+    #[test]
+    fn only_people_are_asked_to_merge() {
+        let request = |basis: &str| Wait {
+            on: WaitOn::PullRequest,
+            name: "PR #2".to_owned(),
+            detail: "URL".to_owned(),
+            eta: None,
+            deadline: None,
+            basis: basis.to_owned(),
+        };
+        let said = |basis: &str| {
+            let waiting = promotion("prod", "1.1.0", Outcome::Waiting, vec![request(basis)]);
+            row(&waiting).unwrap().state
+        };
+        assert_eq!(said("needs a person to merge PR #2"), "waits for you to merge PR #2  URL");
+        assert_eq!(said("kardinal merges PR #2 by itself"), "merges PR #2 by itself");
     }
 
     #[test]

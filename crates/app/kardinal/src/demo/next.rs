@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use kardinal_planner::explain::{Explanation, Outcome, WaitOn};
+use kardinal_planner::explain::{Explanation, Outcome};
 
+use super::board::is_for_people;
 use super::sample::{APP, IMAGE, REPOSITORY};
 use crate::args::ServerArguments;
 use crate::commands::up::Place;
@@ -20,9 +21,8 @@ pub(super) enum Next {
 
 /// What there is to do. `released` tells whether the demo has nothing left to release by itself.
 pub(super) fn situation(explanation: &Explanation, released: bool) -> Option<Next> {
-    let waits = explanation.environments.iter().flat_map(|promotion| &promotion.waits);
-    let mut requests = waits.filter(|wait| wait.on == WaitOn::PullRequest);
-    if let Some(request) = requests.next() {
+    let mut waits = explanation.environments.iter().flat_map(|promotion| &promotion.waits);
+    if let Some(request) = waits.find(|wait| is_for_people(wait)) {
         return request.name.strip_prefix("PR #").and_then(|number| number.parse().ok()).map(Next::Merge);
     }
     let arrived = |outcome: Outcome| matches!(outcome, Outcome::Verified | Outcome::Idle);

@@ -30,7 +30,7 @@ fn step(environment: &str, second: i64, state: &str) -> PromotionStep {
 fn check_phase(steps: &[PromotionStep], wanted: PipelinePhase) {
     let pipeline = pipeline("[{name: dev}, {name: prod}]");
     let steps: Vec<&PromotionStep> = steps.iter().collect();
-    let plan = plan(&Snapshot { pipeline: &pipeline, steps: &steps, now: now() });
+    let plan = plan(&Snapshot { pipeline: &pipeline, steps: &steps, promoting: false, now: now() });
     assert_eq!(plan.status.unwrap().phase, Some(wanted));
 }
 
@@ -47,15 +47,26 @@ fn the_newest_step_of_each_environment_counts() {
     check_phase(&[step("gone", 1, "Failed")], PipelinePhase::Unknown);
 }
 
+#[test]
+fn a_pipeline_is_not_ready_between_two_environments() {
+    let pipeline = pipeline("[{name: dev}, {name: prod}]");
+    for (state, wanted) in [("Verified", PipelinePhase::Unknown), ("Failed", PipelinePhase::Degraded)] {
+        let steps = [step("dev", 3, "Verified"), step("prod", 2, state)];
+        let steps: Vec<&PromotionStep> = steps.iter().collect();
+        let plan = plan(&Snapshot { pipeline: &pipeline, steps: &steps, promoting: true, now: now() });
+        assert_eq!(plan.status.unwrap().phase, Some(wanted));
+    }
+}
+
 fn check_condition(environments: &str, wanted: &str) {
     let mut pipeline = pipeline(environments);
-    let told = plan(&Snapshot { pipeline: &pipeline, steps: &[], now: now() });
+    let told = plan(&Snapshot { pipeline: &pipeline, steps: &[], promoting: false, now: now() });
     let status = told.status.unwrap();
     let condition = &status.conditions[0];
     assert_eq!(format!("{} {}: {}", condition.status, condition.reason, condition.message), wanted);
     assert_eq!((status.observed_generation, told.notes.len()), (Some(4), 1));
     pipeline.status = Some(status);
-    let again = plan(&Snapshot { pipeline: &pipeline, steps: &[], now: now() });
+    let again = plan(&Snapshot { pipeline: &pipeline, steps: &[], promoting: false, now: now() });
     assert!(again.status.is_none() && again.notes.is_empty(), "a steady Pipeline costs no write");
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kardinal_api::kardinal::{APPLIES_TO_LABEL, BundlePhase, PromotionState};
+use kardinal_api::kardinal::{APPLIES_TO_LABEL, BundlePhase, GateStage, PromotionState};
 use kardinal_api::{Bundle, PolicyGate, PolicyGateSpec, PolicyGateStatus};
 use kardinal_graph::GRAPH_ANNOTATION;
 use kardinal_policy::{
@@ -64,7 +64,7 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let Some(bundle) = snapshot.bundle else {
         return missing(format!("Bundle `{}` does not exist", place.bundle));
     };
-    if !matters(bundle, &place.environment) {
+    if !matters(snapshot.gate, bundle, &place.environment) {
         return Plan::default();
     }
     ask(snapshot, place, bundle)
@@ -81,15 +81,21 @@ fn is_instance(snapshot: &Snapshot<'_>) -> bool {
     label(gate, GATE_TEMPLATE_LABEL).is_some() || snapshot.place.is_some() || (in_graph && !guards)
 }
 
-/// Whether anybody still waits for the gate: the Bundle is on its way and has not passed yet.
-fn matters(bundle: &Bundle, environment: &str) -> bool {
+/// Whether anybody still looks at the gate: the Bundle is on its way, and what it brings is not in the environment yet. A
+/// pull request shows what the gates say for as long as it is open. A gate behind an environment is asked to the end.
+fn matters(gate: &PolicyGate, bundle: &Bundle, environment: &str) -> bool {
     let Some(status) = &bundle.status else { return true };
     let finished = matches!(
         status.phase,
         Some(BundlePhase::Verified | BundlePhase::Failed | BundlePhase::Superseded | BundlePhase::SkipDenied)
     );
     let state = status.environments.get(environment).and_then(|record| record.state);
-    !finished && matches!(state, None | Some(PromotionState::Pending))
+    let behind = gate.spec.when == Some(GateStage::PostDeploy);
+    let open = matches!(
+        state,
+        None | Some(PromotionState::Pending | PromotionState::Promoting | PromotionState::WaitingForMerge)
+    );
+    !finished && (open || behind)
 }
 
 fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {

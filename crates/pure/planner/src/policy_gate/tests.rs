@@ -109,12 +109,19 @@ fn a_gate_that_nobody_waits_for_is_left_alone() {
     for phase in ["Verified", "Failed", "Superseded", "SkipDenied"] {
         assert_eq!(look(&gate, Some(&bundle(json!({ "phase": phase }))), now), Plan::default(), "{phase}");
     }
-    for state in ["Promoting", "WaitingForMerge", "HealthChecking", "Verified", "Failed"] {
-        let passed = bundle(json!({ "phase": "Promoting", "environments": { "prod": { "state": state } } }));
-        assert_eq!(look(&gate, Some(&passed), now), Plan::default(), "{state}");
+    let at_state =
+        |state: &str| bundle(json!({ "phase": "Promoting", "environments": { "prod": { "state": state } } }));
+    for state in ["HealthChecking", "Verified", "Failed"] {
+        assert_eq!(look(&gate, Some(&at_state(state)), now), Plan::default(), "{state}");
     }
-    let pending = bundle(json!({ "phase": "Promoting", "environments": { "prod": { "state": "Pending" } } }));
-    assert!(look(&gate, Some(&pending), now).status.is_some());
+    // As long as a pull request may be open, it shows what the gate says.
+    for state in ["Pending", "Promoting", "WaitingForMerge"] {
+        assert!(look(&gate, Some(&at_state(state)), now).status.is_some(), "{state}");
+    }
+    // A gate behind the environment is asked when those before it no longer are.
+    let mut behind = gate;
+    behind.spec.when = Some(kardinal_api::kardinal::GateStage::PostDeploy);
+    assert!(look(&behind, Some(&at_state("Verified")), now).status.is_some());
 }
 
 #[test]

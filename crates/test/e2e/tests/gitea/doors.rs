@@ -1,5 +1,5 @@
-//! Doors that somebody has to open: a token that was revoked, a branch that is protected. The step says what to
-//! change, and goes on by itself when that is done.
+//! Doors that somebody has to open: a token that is missing or revoked, a branch that is protected, an approval that
+//! is required. The step says what to change, and goes on by itself when that is done.
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Event;
@@ -9,15 +9,18 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::json;
 
-use crate::site::{Site, at_gitea, gitea, message};
+use crate::site::{KARDINAL, ROBOT, SECRET, Site, at_gitea, gitea, message, record};
 
 const BUNDLE: &str = "my-app-v1-29-0";
 
-/// Waits until a step says that somebody must act, and what.
-async fn blocked(site: &Site<'_>, environment: &str) -> anyhow::Result<String> {
+/// Waits until a step says that somebody must act because of this, and returns what it says.
+async fn blocked(site: &Site<'_>, environment: &str, because: &str) -> anyhow::Result<String> {
     let is_blocked = |step: &PromotionStep| {
         step.status.iter().flat_map(|status| &status.conditions).any(|condition| {
-            condition.type_ == "Blocked" && condition.status == "True" && condition.reason == "ActionNeeded"
+            condition.type_ == "Blocked"
+                && condition.status == "True"
+                && condition.reason == "ActionNeeded"
+                && condition.message.contains(because)
         })
     };
     let step = site.shop.step(BUNDLE, environment, "is blocked", is_blocked).await?;
@@ -35,7 +38,7 @@ async fn no_secret(site: &Site<'_>) -> anyhow::Result<()> {
     let world = site.shop.story.world;
     let mut seen = String::new();
     for kind in ["PromotionStep", "Bundle", "Pipeline"] {
-        let all = site.shop.story.api(crate::site::KARDINAL, kind).list(&ListParams::default()).await?;
+        let all = site.shop.story.api(KARDINAL, kind).list(&ListParams::default()).await?;
         seen.push_str(&serde_json::to_string(&all.items)?);
     }
     let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
@@ -57,8 +60,8 @@ fn a_revoked_token_is_renewed() -> anyhow::Result<()> {
             site.pipeline(json!([{"name": "dev"}, {"name": "prod", "approval": "pr-review"}])).await?;
             site.revoke_token()?;
             site.shop.release(BUNDLE, "1.29.0", json!({})).await?;
-            let said = blocked(site, "dev").await?;
-            ensure!(said.contains("token") && said.contains("Secret"), "{said}");
+            let said = blocked(site, "dev", "token").await?;
+            ensure!(said.contains("Secret"), "{said}");
             site.renew_token().await?;
             let waiting = site.shop.state(BUNDLE, "prod", PromotionState::WaitingForMerge).await?;
             ensure!(is_unblocked(&waiting), "{waiting:?}");
@@ -67,8 +70,8 @@ fn a_revoked_token_is_renewed() -> anyhow::Result<()> {
             site.revoke_token()?;
             let number = site.number(BUNDLE, "prod")?;
             site.gitea().merge_as(&site.repository, number, "alice")?;
-            let said = blocked(site, "prod").await?;
-            ensure!(said.contains("token") && said.contains("Secret"), "{said}");
+            let said = blocked(site, "prod", "token").await?;
+            ensure!(said.contains("Secret"), "{said}");
             site.renew_token().await?;
             site.shop.phase(BUNDLE, BundlePhase::Verified).await?;
             let step = site.shop.find_step(BUNDLE, "prod").await?.context("the step stays")?;
@@ -80,15 +83,19 @@ fn a_revoked_token_is_renewed() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_protected_branch_is_opened() -> anyhow::Result<()> {
+fn a_missing_secret_and_a_protected_branch() -> anyhow::Result<()> {
     world::in_memory_real_time(world::promotions(), async |world, _| {
         let Some(gitea) = gitea()? else { return Ok(()) };
         at_gitea(world, gitea, &["dev", "prod"], None, async |site| {
             site.run_workloads(&["dev", "prod"]);
             site.pipeline(json!([{"name": "dev"}, {"name": "prod", "approval": "pr-review"}])).await?;
             site.gitea().protect_branch(&site.repository, "main", 0)?;
+            site.shop.story.delete("v1", "Secret", SECRET).await?;
             site.shop.release(BUNDLE, "1.29.0", json!({})).await?;
-            let said = blocked(site, "dev").await?;
+            let said = blocked(site, "dev", "Secret").await?;
+            ensure!(said.contains("create it with the key `token`"), "{said}");
+            site.renew_token().await?;
+            let said = blocked(site, "dev", "push").await?;
             for part in ["protected", "Allow this user to push to the branch", "open pull requests"] {
                 ensure!(said.contains(part), "`{part}` is missing in: {said}");
             }
@@ -99,6 +106,39 @@ fn a_protected_branch_is_opened() -> anyhow::Result<()> {
             let step = site.shop.find_step(BUNDLE, "dev").await?.context("the step stays")?;
             ensure!(is_unblocked(&step), "{step:?}");
             once(site)
+        })
+        .await
+    })
+}
+
+/// The controller merges what nobody has to review, by the rules of the forge.
+#[test]
+fn a_merge_that_needs_an_approval() -> anyhow::Result<()> {
+    world::in_memory_real_time(world::promotions(), async |world, _| {
+        let Some(gitea) = gitea()? else { return Ok(()) };
+        at_gitea(world, gitea, &["dev", "prod"], None, async |site| {
+            site.run_workloads(&["dev", "prod"]);
+            site.pipeline(
+                json!([{"name": "dev", "pr": true}, {"name": "prod", "approval": "auto", "pr": true}]),
+            )
+            .await?;
+            site.gitea().protect_branch(&site.repository, "main", 1)?;
+            site.shop.release(BUNDLE, "1.29.0", json!({})).await?;
+            let said = blocked(site, "dev", "merged").await?;
+            ensure!(said.contains("fulfil the rules of its base branch, or merge it by hand"), "{said}");
+            let number = site.number(BUNDLE, "dev")?;
+            site.gitea().approve(&site.repository, number, "bob")?;
+            site.shop.state(BUNDLE, "dev", PromotionState::Verified).await?;
+            site.gitea().unprotect_branch(&site.repository, "main")?;
+            let bundle = site.shop.phase(BUNDLE, BundlePhase::Verified).await?;
+            for (environment, by) in [("dev", vec!["bob".to_owned()]), ("prod", Vec::new())] {
+                let approved = record(&bundle, environment).evidence.unwrap_or_default().approved_by;
+                ensure!(approved.as_ref() == Some(&by), "{environment}: {approved:?}");
+                let number = site.number(BUNDLE, environment)?;
+                let pull = site.gitea().in_repository_json(&site.repository, &format!("pulls/{number}"))?;
+                ensure!(pull["merged_by"]["login"] == ROBOT, "{}", pull["merged_by"]);
+            }
+            Ok(())
         })
         .await
     })

@@ -11,10 +11,10 @@ use kardinal_testkit::{World, world};
 use serde_json::json;
 
 use crate::proxy::{Fate, Proxy};
-use crate::site::{Site, at_gitea, gitea};
+use crate::site::{Site, at_gitea, gitea, record};
 
 const BUNDLE: &str = "my-app-v1-29-0";
-const BOTH: [&str; 2] = ["dev", "prod"];
+const ALL: [&str; 3] = ["dev", "staging", "prod"];
 
 /// The product's own program with a folder that outlives it. It is killed when it is dropped.
 fn controllers(world: &World, folder: &Path, life: usize) -> anyhow::Result<Running> {
@@ -37,16 +37,18 @@ fn on_kardinal_up() -> anyhow::Result<()> {
         world.stop_controllers().await;
         let upstream = gitea.read().map(|gitea| gitea.url.clone()).unwrap_or_default();
         let proxy = Proxy::start(&upstream).await?;
-        at_gitea(world, gitea, &BOTH, Some(&proxy), async |site| {
-            site.run_workloads(&BOTH);
-            site.pipeline(json!([{"name": "dev"}, {"name": "prod", "approval": "pr-review"}])).await?;
+        at_gitea(world, gitea, &ALL, Some(&proxy), async |site| {
+            site.run_workloads(&ALL);
+            let review = |name: &str| json!({"name": name, "approval": "pr-review"});
+            site.pipeline(json!([{"name": "dev"}, review("staging"), review("prod")])).await?;
             site.shop.release(BUNDLE, "1.29.0", json!({})).await?;
             five_lives(world, site, &proxy, folder.path()).await
         })
         .await
     });
     told.with_context(|| {
-        let log = |life| std::fs::read_to_string(folder.path().join(format!("log-{life}"))).unwrap_or_default();
+        let log =
+            |life| std::fs::read_to_string(folder.path().join(format!("log-{life}"))).unwrap_or_default();
         (1..=5).map(|life| format!("life {life}:\n{}", log(life))).collect::<String>()
     })
 }
@@ -73,7 +75,7 @@ async fn five_lives(world: &World, site: &Site<'_>, proxy: &Proxy, folder: &Path
     held.release(Fate::Lose);
     ensure!(site.branches()? == ["main"], "{:?}", site.branches()?);
 
-    // The pull request is opened, and nobody hears of it.
+    // The pull request is opened, and nobody hears of it; nor of what people do with it.
     let mut held = proxy.hold(Method::POST, "/pulls");
     let life = controllers(world, folder, 3)?;
     held.caught().await?;
@@ -86,6 +88,10 @@ async fn five_lives(world: &World, site: &Site<'_>, proxy: &Proxy, folder: &Path
         })
         .await?;
 
+    let number = site.number(BUNDLE, "staging")?;
+    site.gitea().approve(&site.repository, number, "bob")?;
+    site.gitea().merge_as(&site.repository, number, "alice")?;
+
     // The merge happens while nobody listens.
     let life = controllers(world, folder, 4)?;
     site.shop.state(BUNDLE, "prod", PromotionState::WaitingForMerge).await?;
@@ -94,12 +100,12 @@ async fn five_lives(world: &World, site: &Site<'_>, proxy: &Proxy, folder: &Path
     site.gitea().merge_as(&site.repository, number, "alice")?;
 
     let _life = controllers(world, folder, 5)?;
-    site.shop.phase(BUNDLE, BundlePhase::Verified).await?;
-    for environment in BOTH {
+    let bundle = site.shop.phase(BUNDLE, BundlePhase::Verified).await?;
+    for (environment, by) in [("dev", &[][..]), ("staging", &["bob", "alice"]), ("prod", &["alice"])] {
         site.has_version(environment, "1.29.0")?;
+        let approved = record(&bundle, environment).evidence.unwrap_or_default().approved_by;
+        ensure!(approved.as_ref().is_some_and(|approved| approved == by), "{environment}: {approved:?}");
     }
-    site.only(
-        &[&format!("[kardinal] Promote {BUNDLE} to dev"), &format!("[kardinal] Promote {BUNDLE} to prod")],
-        &[&format!("[kardinal] Promote {BUNDLE} to prod")],
-    )
+    let title = |environment: &str| format!("[kardinal] Promote {BUNDLE} to {environment}");
+    site.only(&[&title("dev"), &title("staging"), &title("prod")], &[&title("prod"), &title("staging")])
 }

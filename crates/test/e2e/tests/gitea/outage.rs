@@ -125,19 +125,23 @@ fn between_push_and_pull_request() -> anyhow::Result<()> {
     })
 }
 
-/// Somebody has merged, Gitea has told it, and then cannot be asked.
+/// Somebody has merged and Gitea has told it, but goes down before it can be asked. It never tells again.
 #[test]
 fn while_waiting_for_the_merge() -> anyhow::Result<()> {
     alone(async |world, gitea| {
-        at_gitea(world, gitea, &BOTH, None, async |site| {
+        let upstream = gitea.read().map(|gitea| gitea.url.clone()).unwrap_or_default();
+        let proxy = Proxy::start(&upstream).await?;
+        at_gitea(world, gitea, &BOTH, Some(&proxy), async |site| {
             begin(site).await?;
             site.shop.release(BUNDLE, "1.29.0", json!({})).await?;
             site.shop.state(BUNDLE, "prod", PromotionState::WaitingForMerge).await?;
             let number = site.number(BUNDLE, "prod")?;
-            site.stop();
-            world.repository_changed(std::slice::from_ref(&site.url)).await;
-            let back = endure(site, "prod").await?;
+            let mut held = proxy.hold(Method::GET, &format!("/pulls/{number}"));
             site.gitea().merge_as(&site.repository, number, "alice")?;
+            held.caught().await?;
+            site.stop();
+            held.release(Fate::Forward);
+            let back = endure(site, "prod").await?;
             site.shop
                 .step(BUNDLE, "prod", "knows of the merge", |step| {
                     step.status.as_ref().is_some_and(|status| status.merged_at.is_some())

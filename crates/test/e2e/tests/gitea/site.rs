@@ -20,7 +20,7 @@ use crate::proxy::Proxy;
 /// The API version of our kinds.
 pub(crate) const KARDINAL: &str = "kardinal.io/v1alpha1";
 /// The Secret with the token.
-const SECRET: &str = "gitea-token";
+pub(crate) const SECRET: &str = "gitea-token";
 /// The user as whom kardinal works.
 pub(crate) const ROBOT: &str = "robot";
 
@@ -277,7 +277,7 @@ impl<'a> Site<'a> {
 
     /// The subjects of our commits on `main`, oldest first.
     pub(crate) fn promotions(&self) -> anyhow::Result<Vec<String>> {
-        let all = self.lines(&["log", "--reverse", "--format=%s", "main"])?;
+        let all = self.lines(&["log", "--reverse", "--topo-order", "--format=%s", "main"])?;
         Ok(all.into_iter().filter(|subject| subject.starts_with("[kardinal]")).collect())
     }
 

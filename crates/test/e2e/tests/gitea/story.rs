@@ -41,8 +41,10 @@ async fn told(world: &World) -> anyhow::Result<()> {
         site.run_workloads(&ALL);
         site.shop.org_gate("no-weekend-deploys", "prod", "!schedule.isWeekend", "5m").await?;
         site.shop.org_gate("staging-soak", "prod", "bundle.upstreamSoakMinutes >= 30", "1m").await?;
-        site.pipeline(json!([{"name": "dev"}, {"name": "staging"}, {"name": "prod", "approval": "pr-review"}]))
-            .await?;
+        site.pipeline(
+            json!([{"name": "dev"}, {"name": "staging"}, {"name": "prod", "approval": "pr-review"}]),
+        )
+        .await?;
         the_gates_hold(site).await?;
         the_pull_request_tells(site).await?;
         people_decide(site).await?;
@@ -120,7 +122,8 @@ async fn the_pull_request_tells(site: &Site<'_>) -> anyhow::Result<()> {
     let world = site.shop.story.world;
     world
         .eventually("the commit shows that the gates are open", async || {
-            let all = site.gitea().in_repository_json(&site.repository, &format!("commits/{head}/statuses"))?;
+            let all =
+                site.gitea().in_repository_json(&site.repository, &format!("commits/{head}/statuses"))?;
             let newest = all[0].clone();
             let right = newest["context"] == "kardinal/gates" && newest["status"] == "success";
             Ok(if right { Ok(()) } else { Err(all.to_string()) })
@@ -253,4 +256,3 @@ async fn somebody_says_no(site: &Site<'_>) -> anyhow::Result<()> {
     }
     Ok(())
 }
-

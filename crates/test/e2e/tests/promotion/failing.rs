@@ -134,8 +134,11 @@ async fn closed_without_merging(world: &World) -> anyhow::Result<()> {
     let failed = shop.phase(BAD, BundlePhase::Failed).await?;
     ensure!(why(&failed).contains("prod: PR #2 was closed without merging"), "{}", why(&failed));
     has_version(&shop, "prod", "1.29.0").await?;
-    // It reached dev and was verified there: only what has failed is taken back, and that never got it.
     ensure!(record(&failed, "prod").promoted_at.is_none(), "{failed:?}");
+    // It never came to prod, but dev has it: that is taken back, and prod is left alone.
+    let back = shop.phase("my-app-v1-30-0-rollback-dev", BundlePhase::Verified).await?;
+    ensure!(record(&back, "prod").state.is_none(), "{back:?}");
+    has_version(&shop, "dev", "1.29.0").await?;
     shop.close().await
 }
 

@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::words::{approve, has_version, record};
 
 in_three_worlds!(promotions: two_regions_side_by_side);
+in_three_worlds!(promotions: two_pushes_to_one_branch);
 
 const BUNDLE: &str = "my-app-v1-29-0";
 const ALL: [&str; 3] = ["staging", "prod-us-east", "prod-eu-west"];
@@ -41,6 +42,29 @@ async fn two_regions_side_by_side(world: &World) -> anyhow::Result<()> {
         has_version(&shop, region, "1.29.0").await?;
         ensure!(record(&bundle, region).verified_at.is_some(), "{bundle:?}");
     }
+    shop.fsck()?;
+    shop.close().await
+}
+
+/// Nobody reviews: both regions are pushed to the same branch at the same time, and neither loses.
+async fn two_pushes_to_one_branch(world: &World) -> anyhow::Result<()> {
+    let mut shop = Shop::open(world, &ALL).await?;
+    shop.run_workloads(&ALL);
+    let mut manifest = fixture("pipeline-fan-out-3-9.yaml")?;
+    for region in [1, 2] {
+        manifest["spec"]["environments"][region]["approval"] = json!("auto");
+    }
+    shop.pipeline(manifest).await?;
+    shop.release(BUNDLE, "1.29.0", json!({})).await?;
+    shop.phase(BUNDLE, BundlePhase::Verified).await?;
+    for region in ALL {
+        has_version(&shop, region, "1.29.0").await?;
+    }
+    let mut log = shop.log()?;
+    log.sort();
+    let promoted = |name: &str| format!("[kardinal] Promote {BUNDLE} to {name}");
+    let wanted = ["prod-eu-west", "prod-us-east", "staging"].map(promoted);
+    ensure!(log == [&wanted[..], &["the beginning".to_owned()]].concat(), "{log:?}");
     shop.fsck()?;
     shop.close().await
 }

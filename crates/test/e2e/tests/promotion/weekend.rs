@@ -4,6 +4,7 @@ use anyhow::ensure;
 use jiff::civil::{Weekday, time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan as _, Zoned};
+use kardinal_api::forge::CheckState;
 use kardinal_api::kardinal::{BundlePhase, PromotionState};
 use kardinal_testkit::shop::fixture;
 use kardinal_testkit::world::{in_memory_overheard, promotions};
@@ -13,6 +14,7 @@ use serde_json::json;
 use crate::words::{approve, gate_is, has_version, pipeline, until, why};
 
 in_three_worlds!(promotions: prod_waits_for_monday);
+in_three_worlds!(promotions: an_open_pull_request_tells_that_it_is_weekend);
 
 const BUNDLE: &str = "my-app-v1-29-0-1712567890";
 const GATE: &str = "my-app-v1-29-0-no-weekend-deploys";
@@ -66,6 +68,48 @@ async fn prod_waits_for_monday(world: &World) -> anyhow::Result<()> {
     approve(&shop, BUNDLE, "prod").await?;
     shop.phase(BUNDLE, BundlePhase::Verified).await?;
     has_version(&shop, "prod", "1.29.0").await?;
+    shop.close().await
+}
+
+/// Waits until the pull request shows what the gate says, in its body and on its commit.
+async fn shows(shop: &Shop<'_>, row: &str, state: CheckState, said: &str) -> anyhow::Result<()> {
+    shop.story
+        .world
+        .eventually(&format!("the pull request shows `{row}`"), async || {
+            let spec = shop.request(BUNDLE, "prod").await?.spec;
+            let check = spec.checks.iter().find(|check| check.context == "kardinal/gates");
+            let told =
+                check.is_some_and(|check| check.state == state && check.description.as_deref() == Some(said));
+            let row = spec.body.lines().any(|line| line.starts_with(row));
+            Ok(if told && row { Ok(()) } else { Err(format!("{:?}\n{}", spec.checks, spec.body)) })
+        })
+        .await
+}
+
+/// Opened on a working day, not merged: what reviewers see follows the gates.
+async fn an_open_pull_request_tells_that_it_is_weekend(world: &World) -> anyhow::Result<()> {
+    let mut shop = Shop::open(world, &["prod"]).await?;
+    shop.working_day().await;
+    shop.org_manifest(&fixture("policy-gate-5-2.yaml")?).await?;
+    shop.pipeline(pipeline(json!([{"name": "prod", "approval": "pr-review"}]))).await?;
+    shop.release(BUNDLE, "1.29.0", json!({})).await?;
+    shop.state(BUNDLE, "prod", PromotionState::WaitingForMerge).await?;
+    shows(&shop, "| no-weekend-deploys | org | PASS |", CheckState::Success, "all gates are open").await?;
+    let (saturday, monday) = weekend(world.now())?;
+    world.advance(until(&shop, saturday)).await;
+    shows(&shop, "| no-weekend-deploys | org | FAIL |", CheckState::Pending, "held by no-weekend-deploys")
+        .await?;
+    world.advance(until(&shop, monday)).await;
+    shows(&shop, "| no-weekend-deploys | org | PASS |", CheckState::Success, "all gates are open").await?;
+    let request = shop.request(BUNDLE, "prod").await?;
+    ensure!(
+        request.spec.checks.len() == 1,
+        "one line for each commit, not for each change: {:?}",
+        request.spec.checks
+    );
+    shop.run_workloads(&["prod"]);
+    approve(&shop, BUNDLE, "prod").await?;
+    shop.phase(BUNDLE, BundlePhase::Verified).await?;
     shop.close().await
 }
 

@@ -1,0 +1,105 @@
+//! Gates that come, go and are passed while a Bundle is on its way.
+
+use anyhow::ensure;
+use jiff::SignedDuration;
+use kardinal_api::kardinal::{BundlePhase, PolicyGate, PromotionState};
+use kardinal_planner::intent::{self, Override};
+use kardinal_testkit::{Shop, World, in_three_worlds};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use crate::words::{KARDINAL, gate_is, has_version, pipeline, record};
+
+in_three_worlds!(promotions: new_gates_are_for_later_bundles);
+in_three_worlds!(promotions: a_gate_cannot_be_deleted_away);
+in_three_worlds!(promotions: somebody_passes_a_gate);
+in_three_worlds!(promotions: a_gate_behind_an_environment);
+
+const BUNDLE: &str = "my-app-v1-29-0";
+const SOAK: &str = "my-app-v1-29-0-staging-soak";
+const ALL: [&str; 2] = ["staging", "prod"];
+
+/// A Bundle whose way into prod is barred for half an hour.
+async fn soaking<'a>(world: &'a World) -> anyhow::Result<Shop<'a>> {
+    let mut shop = Shop::open(world, &ALL).await?;
+    shop.run_workloads(&ALL);
+    shop.org_gate("staging-soak", "prod", "bundle.upstreamSoakMinutes >= 30", "1m").await?;
+    shop.pipeline(pipeline(json!([{"name": "staging"}, {"name": "prod"}]))).await?;
+    shop.release(BUNDLE, "1.29.0", json!({})).await?;
+    shop.state(BUNDLE, "staging", PromotionState::Verified).await?;
+    gate_is(&shop, SOAK, false).await?;
+    Ok(shop)
+}
+
+async fn new_gates_are_for_later_bundles(world: &World) -> anyhow::Result<()> {
+    let shop = soaking(world).await?;
+    shop.org_gate("never", "prod", "false", "1m").await?;
+    world.advance(SignedDuration::from_mins(31)).await;
+    let bundle = shop.phase(BUNDLE, BundlePhase::Verified).await?;
+    let gates = record(&bundle, "prod").evidence.unwrap_or_default().policy_gates.unwrap_or_default();
+    ensure!(gates.len() == 1, "{gates:?}");
+    shop.release("my-app-v1-30-0", "1.30.0", json!({})).await?;
+    gate_is(&shop, "my-app-v1-30-0-never", false).await?;
+    has_version(&shop, "prod", "1.29.0").await?;
+    shop.close().await
+}
+
+async fn a_gate_cannot_be_deleted_away(world: &World) -> anyhow::Result<()> {
+    let shop = soaking(world).await?;
+    let uid = |gate: Option<serde_json::Value>| gate.map(|gate| gate["metadata"]["uid"].clone());
+    let before = uid(shop.story.find(KARDINAL, "PolicyGate", SOAK).await?);
+    shop.story.delete(KARDINAL, "PolicyGate", SOAK).await?;
+    world
+        .eventually("there is another gate", async || {
+            let now = uid(shop.story.find(KARDINAL, "PolicyGate", SOAK).await?);
+            Ok(if now.is_some() && now != before { Ok(()) } else { Err(format!("{now:?}")) })
+        })
+        .await?;
+    gate_is(&shop, SOAK, false).await?;
+    ensure!(shop.find_step(BUNDLE, "prod").await?.is_none(), "the gate was deleted, not passed");
+    world.advance(SignedDuration::from_mins(31)).await;
+    shop.phase(BUNDLE, BundlePhase::Verified).await?;
+    shop.close().await
+}
+
+async fn somebody_passes_a_gate(world: &World) -> anyhow::Result<()> {
+    let shop = soaking(world).await?;
+    let gates: Api<PolicyGate> = Api::namespaced(world.client.clone(), &world.namespace);
+    let wish = Override { reason: "the fix cannot wait", who: "alice", stage: Some("prod"), expires: None };
+    let patch = intent::override_gate(&gates.get(SOAK).await?, &wish, world.now())?;
+    gates.patch(SOAK, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+    let bundle = shop.phase(BUNDLE, BundlePhase::Verified).await?;
+    has_version(&shop, "prod", "1.29.0").await?;
+    let gates = record(&bundle, "prod").evidence.unwrap_or_default().policy_gates.unwrap_or_default();
+    let reasons: Vec<String> = gates.into_iter().filter_map(|gate| gate.reason).collect();
+    ensure!(reasons.iter().any(|reason| reason.contains("the fix cannot wait")), "{reasons:?}");
+    shop.close().await
+}
+
+/// `when: post-deploy`: asked once the environment is verified, and what comes after it waits.
+async fn a_gate_behind_an_environment(world: &World) -> anyhow::Result<()> {
+    const GATE: &str = "my-app-v1-29-0-proven";
+    let mut shop = Shop::open(world, &ALL).await?;
+    shop.run_workloads(&ALL);
+    shop.org_manifest(&json!({
+        "apiVersion": KARDINAL,
+        "kind": "PolicyGate",
+        "metadata": {"name": "proven", "labels": {"kardinal.io/scope": "org", "kardinal.io/applies-to": "staging"}},
+        "spec": {"expression": "bundle.upstreamSoakMinutes >= 10", "recheckInterval": "1m", "when": "post-deploy"},
+    }))
+    .await?;
+    shop.pipeline(pipeline(json!([{"name": "staging"}, {"name": "prod"}]))).await?;
+    shop.release(BUNDLE, "1.29.0", json!({})).await?;
+    shop.state(BUNDLE, "staging", PromotionState::Verified).await?;
+    let status = gate_is(&shop, GATE, false).await?;
+    ensure!(
+        status["reason"].as_str().is_some_and(|reason| reason.contains("(threshold: >= 10)")),
+        "{status}"
+    );
+    ensure!(shop.find_step(BUNDLE, "prod").await?.is_none(), "prod waits for the gate behind staging");
+    world.advance(SignedDuration::from_mins(11)).await;
+    shop.phase(BUNDLE, BundlePhase::Verified).await?;
+    has_version(&shop, "prod", "1.29.0").await?;
+    shop.close().await
+}
