@@ -32,8 +32,13 @@ impl Keys {
 
     /// Those of the environment, as a cluster's Secret sets them. A missing one is random: nobody knows it.
     pub(crate) fn of_environment() -> Keys {
-        let read =
-            |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty()).unwrap_or_else(random);
+        let read = |name: &str| {
+            let set = std::env::var(name).ok().filter(|text| !text.is_empty());
+            set.unwrap_or_else(|| {
+                tracing::warn!("{name} is not set: nobody gets in where it is asked for");
+                random()
+            })
+        };
         Keys {
             token: read("KARDINAL_API_TOKEN"),
             signing_key: read("KARDINAL_API_SIGNING_KEY"),

@@ -1,7 +1,6 @@
 //! Gitea is down for a while, in each phase of a promotion: it goes on by itself soon after the return, with one
 //! commit for each environment and one pull request.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
@@ -11,7 +10,7 @@ use kardinal_testkit::{World, world};
 use serde_json::json;
 
 use crate::proxy::{Fate, Proxy};
-use crate::site::{Shared, Site, at_gitea, fragile_gitea, message};
+use crate::site::{Shared, Site, at_gitea, message, own_gitea};
 
 const BUNDLE: &str = "my-app-v1-29-0";
 const BOTH: [&str; 2] = ["dev", "prod"];
@@ -28,12 +27,10 @@ fn is_long() -> bool {
     std::env::var_os("KARDINAL_LONG_TESTS").is_some()
 }
 
-/// One at a time: they share the Gitea that goes down.
-fn alone(scenario: impl AsyncFnOnce(&World, &'static Shared) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(gitea) = fragile_gitea()? else { return Ok(()) };
-    world::in_memory_real_time(world::promotions(), async |world, _| scenario(world, gitea).await)
+/// With a Gitea of its own, because it goes down.
+fn alone(scenario: impl AsyncFnOnce(&World, &Shared) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let Some(gitea) = own_gitea()? else { return Ok(()) };
+    world::in_memory_real_time(world::promotions(), async |world, _| scenario(world, &gitea).await)
 }
 
 fn tries_again(step: &PromotionStep) -> bool {

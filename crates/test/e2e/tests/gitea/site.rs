@@ -24,38 +24,25 @@ pub(crate) const SECRET: &str = "gitea-token";
 /// The user as whom kardinal works.
 pub(crate) const ROBOT: &str = "robot";
 
-/// A Gitea that several scenarios of one process share.
+/// A Gitea that scenarios share; the one who stops it waits until nobody uses it.
 pub(crate) type Shared = RwLock<Gitea>;
 
 /// This process's Gitea, for scenarios that leave it running.
 pub(crate) fn gitea() -> anyhow::Result<Option<&'static Shared>> {
     static GITEA: OnceLock<Result<Option<Shared>, String>> = OnceLock::new();
-    shared(&GITEA)
-}
-
-/// Another one, which is stopped and started again. One scenario at a time may use it.
-pub(crate) fn fragile_gitea() -> anyhow::Result<Option<&'static Shared>> {
-    static GITEA: OnceLock<Result<Option<Shared>, String>> = OnceLock::new();
-    shared(&GITEA)
-}
-
-fn shared(
-    slot: &'static OnceLock<Result<Option<Shared>, String>>,
-) -> anyhow::Result<Option<&'static Shared>> {
-    let started = slot.get_or_init(|| {
-        let start = || {
-            let Some(gitea) = Gitea::start()? else { return Ok(None) };
-            for user in [ROBOT, "alice", "bob"] {
-                gitea.create_user(user)?;
-            }
-            Ok(Some(RwLock::new(gitea)))
-        };
-        start().map_err(|error: anyhow::Error| format!("{error:#}"))
-    });
-    match started {
+    match GITEA.get_or_init(|| own_gitea().map_err(|error| format!("{error:#}"))) {
         Ok(gitea) => Ok(gitea.as_ref()),
         Err(message) => bail!("Gitea did not start: {message}"),
     }
+}
+
+/// Another one, for a scenario that stops it.
+pub(crate) fn own_gitea() -> anyhow::Result<Option<Shared>> {
+    let Some(gitea) = Gitea::start()? else { return Ok(None) };
+    for user in [ROBOT, "alice", "bob"] {
+        gitea.create_user(user)?;
+    }
+    Ok(Some(RwLock::new(gitea)))
 }
 
 /// A team in one world.
@@ -63,7 +50,7 @@ pub(crate) struct Site<'a> {
     /// The words that are not about Gitea.
     pub(crate) shop: Shop<'a>,
     /// Where the repository is.
-    pub(crate) shared: &'static Shared,
+    pub(crate) shared: &'a Shared,
     /// The name of the repository.
     pub(crate) repository: String,
     /// Its URL, as the Pipeline names it.
@@ -86,7 +73,7 @@ impl Drop for Site<'_> {
 /// with a token, and a webhook that reaches the controllers.
 pub(crate) async fn at_gitea(
     world: &World,
-    shared: &'static Shared,
+    shared: &Shared,
     environments: &[&str],
     proxy: Option<&Proxy>,
     story: impl AsyncFnOnce(&mut Site<'_>) -> anyhow::Result<()>,
@@ -116,7 +103,7 @@ pub(crate) async fn at_gitea(
 impl<'a> Site<'a> {
     async fn open(
         world: &'a World,
-        shared: &'static Shared,
+        shared: &'a Shared,
         environments: &[&str],
         proxy: Option<&Proxy>,
     ) -> anyhow::Result<Site<'a>> {
@@ -151,7 +138,7 @@ impl<'a> Site<'a> {
     }
 
     /// The Gitea. Not to be kept across an `await`.
-    pub(crate) fn gitea(&self) -> RwLockReadGuard<'static, Gitea> {
+    pub(crate) fn gitea(&self) -> RwLockReadGuard<'a, Gitea> {
         self.shared.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 

@@ -67,8 +67,17 @@ async fn somebody_passes_a_gate(world: &World) -> anyhow::Result<()> {
     let shop = soaking(world).await?;
     let gates: Api<PolicyGate> = Api::namespaced(world.client.clone(), &world.namespace);
     let wish = Override { reason: "the fix cannot wait", who: "alice", stage: Some("prod"), expires: None };
-    let patch = intent::override_gate(&gates.get(SOAK).await?, &wish, world.now())?;
-    gates.patch(SOAK, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+    // The patch holds only for the gate as it was seen, and the gate is evaluated all the time: try again, as the
+    // command line does.
+    world
+        .eventually("the override is taken", async || {
+            let patch = intent::override_gate(&gates.get(SOAK).await?, &wish, world.now())?;
+            match gates.patch(SOAK, &PatchParams::default(), &Patch::Merge(&patch)).await {
+                Err(kube::Error::Api(status)) if status.code == 409 => Ok(Err(status.message)),
+                done => Ok(Ok(drop(done?))),
+            }
+        })
+        .await?;
     let bundle = shop.phase(BUNDLE, BundlePhase::Verified).await?;
     has_version(&shop, "prod", "1.29.0").await?;
     let gates = record(&bundle, "prod").evidence.unwrap_or_default().policy_gates.unwrap_or_default();
