@@ -67,7 +67,6 @@ impl Held {
 impl Proxy {
     /// Starts one.
     pub(crate) async fn start(upstream: &str) -> anyhow::Result<Proxy> {
-        // A second installation is no news.
         let client = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
