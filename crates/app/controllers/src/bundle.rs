@@ -154,7 +154,8 @@ impl Observation {
         let gates = namespaces.iter().flat_map(|place| list(view, Some(place), concerns)).collect();
         let wanted = planner::graph_names(&bundle);
         let graphs = list(view, Some(namespace), |graph| {
-            wanted.iter().any(|name| text(graph, "/metadata/name") == name) || carried_by(graph).contains(name)
+            wanted.iter().any(|name| text(graph, "/metadata/name") == name)
+                || carried_by(graph).contains(name)
         });
         let steps = list(view, Some(namespace), |step| text(step, "/spec/bundleRef") == name);
         Some(Observation { bundle, pipeline, siblings, gates, graphs, steps })
@@ -217,7 +218,14 @@ fn name(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -
 
 async fn create<T: serde::Serialize>(context: &Context, id: &ObjectId, object: &T) -> Answer {
     let body = serde_json::to_value(object).unwrap_or_default();
-    let answer = context.writer.create(id, &body, MANAGER).await;
+    let answer = match context.writer.create(id, &body, MANAGER).await {
+        // Not every conflict is about the name: a quota that moves answers the same. Only what is there is done.
+        Answer::Conflict(message) => match context.writer.get(id).await {
+            Answer::Gone(_) => Answer::Fault(message),
+            found => found,
+        },
+        answer => answer,
+    };
     context.remember(id, &answer);
     answer
 }

@@ -38,6 +38,8 @@ struct Memory {
     contains: BTreeMap<String, bool>,
     /// How often in a row the world has failed.
     faults: u32,
+    /// Until when nothing is tried again: what a failure writes down must not itself bring the next try about.
+    rest_until: Option<jiff::Timestamp>,
 }
 
 impl Controller {
@@ -67,6 +69,10 @@ impl driver::Controller for Controller {
     }
 
     async fn pass(&self, key: &Key) -> Next {
+        let rest_until = self.remember(key, |memory| memory.rest_until);
+        if rest_until.is_some_and(|until| until > self.context.clock.now()) {
+            return Next::At(rest_until);
+        }
         let observation = match observe::observe(self, key).await {
             Ok(observation) => observation,
             Err(next) => return next,
@@ -85,6 +91,7 @@ impl driver::Controller for Controller {
         let report = planner::report(&snapshot, effect, &outcome, faults);
         self.context.metrics.promotion(&observation.step, effect, &outcome);
         let retry = report.retry.map(|delay| observation.now + delay);
+        self.remember(key, |memory| memory.rest_until = retry);
         match &report.status {
             Some(status) => self.write(&observation, status, &report.notes, retry).await,
             None if retry.is_some() => Next::At(retry),
@@ -109,6 +116,8 @@ impl Controller {
             };
             match (effect, outcome) {
                 (_, Outcome::PullRequest(found)) => memory.pull_request = Some(found.clone()),
+                // A definite no changes nothing: reading again would only take back what was just written down.
+                (_, Outcome::Blocked { .. }) => {}
                 (Effect::ClosePullRequest { .. } | Effect::MergePullRequest { .. }, _) => {
                     memory.pull_request = None
                 }

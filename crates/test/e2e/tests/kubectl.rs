@@ -76,7 +76,7 @@ fn on_kardinal_up(scenario: &str, run: fn(&Shell) -> anyhow::Result<()>) -> anyh
         return Ok(());
     }
     // Nothing but kubectl changes objects here: with Graphs running, a step could meet their controller's writes.
-    let up = Up::start(&["--graph-controller=external"])?;
+    let up = Up::start(&["--no-controllers"])?;
     in_new_namespace(&up.kubeconfig, scenario, run)
         .with_context(|| format!("kardinal up said:\n{}", up.log()))?;
     let log = up.log();

@@ -140,7 +140,7 @@ impl Repositories for Overheard {
     }
 
     fn commit<'a>(&'a self, remote: &'a Remote, order: &'a Order) -> kardinal_git::Future<'a, Committed> {
-        Box::pin(self.hear(Kind::Write, format!("GIT commit {}", order.branch), self.git.commit(remote, order)))
+        Box::pin(self.hear(Kind::Write, commit_line(order), self.git.commit(remote, order)))
     }
 
     fn delete_branch<'a>(
@@ -170,4 +170,9 @@ impl Repositories for Overheard {
     ) -> kardinal_git::Future<'a, Vec<kardinal_git::FileChange>> {
         Box::pin(self.hear(Kind::Read, format!("GIT diff {commit}"), self.git.diff_of(remote, commit)))
     }
+}
+
+/// Where a commit goes, and what it calls itself.
+fn commit_line(order: &Order) -> String {
+    format!("GIT commit {}: {}", order.branch, order.message.lines().next().unwrap_or_default())
 }

@@ -61,7 +61,10 @@ impl Controller {
     /// What is known of the pull requests of these steps is out of date.
     pub(super) fn read_again(&self, steps: &[Key]) {
         for key in steps {
-            self.remember(key, |memory| memory.pull_request = None);
+            self.remember(key, |memory| {
+                memory.pull_request = None;
+                memory.rest_until = None;
+            });
         }
     }
 }
@@ -80,6 +83,8 @@ pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
         let key = key_of(step);
         if refreshed(change) {
             controller.read_again(std::slice::from_ref(&key));
+        } else if leaves(change) {
+            controller.remember(&key, |memory| memory.rest_until = None);
         }
         all.push(key);
     }
@@ -122,6 +127,13 @@ pub(super) fn in_repository(controller: &Controller, urls: &[String]) -> Vec<Key
 fn requires(step: &Value, gate: &str) -> bool {
     let gates = step.pointer("/spec/requiredGates").and_then(Value::as_array);
     gates.into_iter().flatten().any(|name| name.as_str() == Some(gate))
+}
+
+/// Whether the step begins to be deleted.
+fn leaves(change: &Change) -> bool {
+    let Change::Object { old, new, .. } = change else { return false };
+    let leaving = |object: &Value| object.pointer("/metadata/deletionTimestamp").is_some();
+    !old.as_deref().is_some_and(leaving) && new.as_deref().is_some_and(leaving)
 }
 
 /// Whether somebody asked for a fresh look.

@@ -66,7 +66,11 @@ fn order(
         labels: arguments.label.iter().cloned().collect(),
     };
     let mut bundle = create_bundle(&new, Timestamp::now()).map_err(refused)?;
-    bundle.metadata.annotations.get_or_insert_default().insert(SOURCE_ANNOTATION.to_owned(), "cli".to_owned());
+    bundle
+        .metadata
+        .annotations
+        .get_or_insert_default()
+        .insert(SOURCE_ANNOTATION.to_owned(), "cli".to_owned());
     Ok(bundle)
 }
 

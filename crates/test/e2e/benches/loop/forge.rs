@@ -29,7 +29,8 @@ pub(crate) async fn rows() -> anyhow::Result<Vec<Row>> {
         .collect();
     let made = gitea.clone();
     let url = tokio::task::spawn_blocking(move || {
-        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         made.create_repository("bench", &files)
     })
     .await??;
@@ -37,11 +38,12 @@ pub(crate) async fn rows() -> anyhow::Result<Vec<Row>> {
     let url = url.replace(&gitea.url, &through);
     let place = Place::start().await?;
     place.healthy_workload("workloads", "1.1.0").await?;
-    place.apply(&json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "gitea", "namespace": "default"},
-        "stringData": {"token": gitea.token},
-    }))
-    .await?;
+    place
+        .apply(&json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "gitea", "namespace": "default"},
+            "stringData": {"token": gitea.token},
+        }))
+        .await?;
     let git = json!({"url": url, "branch": "main", "provider": "gitea", "secretRef": {"name": "gitea"}});
     place.pipeline("app", git, &ENVIRONMENTS.map(str::to_owned)).await?;
     // The first Bundle fills the cache; the second one tells.
@@ -56,12 +58,17 @@ pub(crate) async fn rows() -> anyhow::Result<Vec<Row>> {
     let took = started.elapsed();
     let asked = counted.load(Ordering::Relaxed) as f64 / 3.0;
     let api = place.requests.take();
-    let api = api.iter().filter(|request| !request.contains("watch=true") && !request.starts_with("GIT")).count();
+    let api =
+        api.iter().filter(|request| !request.contains("watch=true") && !request.starts_with("GIT")).count();
     place.stop().await;
     let push = own_push(&through, &gitea.token).await?;
     let above = took.saturating_sub(push * 3) / 3;
     Ok(vec![
-        Row::new("3 environments on a real Gitea", millis(took), format!("Gitea's own push takes {}", millis(push))),
+        Row::new(
+            "3 environments on a real Gitea",
+            millis(took),
+            format!("Gitea's own push takes {}", millis(push)),
+        ),
         Row::new("… above Gitea's own push, per environment", millis(above), "its push takes part of it"),
         Row::new("… requests to the forge, per environment", format!("{asked:.1}"), "one push each"),
         Row::new("… API requests, per environment", format!("{:.1}", api as f64 / 3.0), ""),
@@ -87,7 +94,8 @@ async fn forward(
     let (parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
     let body = axum::body::to_bytes(body, usize::MAX).await.map_err(|error| error.to_string())?;
-    let sent = client.request(parts.method, format!("{target}{path}")).headers(parts.headers).body(body).send();
+    let sent =
+        client.request(parts.method, format!("{target}{path}")).headers(parts.headers).body(body).send();
     let answer = sent.await.map_err(|error| error.to_string())?;
     let mut response = Response::builder().status(answer.status());
     if let Some(headers) = response.headers_mut() {
@@ -101,14 +109,19 @@ async fn forward(
 /// How long Gitea takes for the same push without anything of ours round it: the middle one of a few.
 async fn own_push(url: &str, token: &str) -> anyhow::Result<std::time::Duration> {
     let folder = tempfile::tempdir()?;
-    let address = format!("{}/operator/bench.git", url.replace("http://", &format!("http://operator:{token}@")));
+    let address =
+        format!("{}/operator/bench.git", url.replace("http://", &format!("http://operator:{token}@")));
     let push = move || {
-        let git = |folder: &std::path::Path, arguments: &[&str]| kardinal_testkit::shop::git(folder, arguments);
+        let git =
+            |folder: &std::path::Path, arguments: &[&str]| kardinal_testkit::shop::git(folder, arguments);
         git(folder.path(), &["clone", "--quiet", &address, "clone"])?;
         let clone = folder.path().join("clone");
         let mut times = Vec::new();
         for round in 0..PUSHES {
-            std::fs::write(clone.join("app/dev/kustomization.yaml"), kustomization(&format!("push-{round}")))?;
+            std::fs::write(
+                clone.join("app/dev/kustomization.yaml"),
+                kustomization(&format!("push-{round}")),
+            )?;
             git(&clone, &["commit", "--quiet", "-am", "push"])?;
             let started = Instant::now();
             git(&clone, &["push", "--quiet", "origin", "main"])?;

@@ -89,7 +89,12 @@ impl Place {
     }
 
     /// A Pipeline whose environments follow each other.
-    pub(crate) async fn pipeline(&self, name: &str, git: Value, environments: &[String]) -> anyhow::Result<()> {
+    pub(crate) async fn pipeline(
+        &self,
+        name: &str,
+        git: Value,
+        environments: &[String],
+    ) -> anyhow::Result<()> {
         let environments: Vec<Value> = environments
             .iter()
             .map(|environment| {

@@ -39,7 +39,11 @@ pub(crate) async fn rows() -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (name, url, credentials) in [
         ("file://", format!("file://{}", path.display()), kardinal_git::Credentials::None),
-        ("smart HTTP", format!("{web}/git/default/large.git"), kardinal_git::Credentials::Token(Secret::new("bench"))),
+        (
+            "smart HTTP",
+            format!("{web}/git/default/large.git"),
+            kardinal_git::Credentials::Token(Secret::new("bench")),
+        ),
     ] {
         let remote = Remote { url: url.clone(), credentials, ca: None };
         let mine = median(async |round| commit(&ours, &remote, &format!("{name}-{round}")).await).await?;
@@ -58,7 +62,9 @@ pub(crate) async fn rows() -> anyhow::Result<Vec<Row>> {
 }
 
 /// The middle one of several rounds, after one that warms up.
-async fn median(mut round: impl AsyncFnMut(usize) -> anyhow::Result<()>) -> anyhow::Result<std::time::Duration> {
+async fn median(
+    mut round: impl AsyncFnMut(usize) -> anyhow::Result<()>,
+) -> anyhow::Result<std::time::Duration> {
     round(0).await?;
     let mut times = Vec::new();
     for at in 1..=ROUNDS {
@@ -77,8 +83,13 @@ impl Change for Retag {
         Box::pin(async move {
             let stop = |message: String| ChangeError { message, stage: "bench" };
             let content = tree.read(TARGET).map_err(|error| stop(error.to_string()))?;
-            let text = String::from_utf8(content.unwrap_or_default()).map_err(|error| stop(error.to_string()))?;
-            let image = kardinal_manifest::Image::parse("my-app", &format!("{}:{}", crate::place::IMAGE, self.0), None);
+            let text =
+                String::from_utf8(content.unwrap_or_default()).map_err(|error| stop(error.to_string()))?;
+            let image = kardinal_manifest::Image::parse(
+                "my-app",
+                &format!("{}:{}", crate::place::IMAGE, self.0),
+                None,
+            );
             let image = image.map_err(|error| stop(error.to_string()))?;
             let edited = kardinal_manifest::kustomize::set_images(TARGET, &text, &[image]);
             let edited = edited.map_err(|error| stop(error.to_string()))?;
@@ -93,7 +104,11 @@ async fn commit(git: &Git, remote: &Remote, tag: &str) -> anyhow::Result<()> {
         base: "main".to_owned(),
         branch: "main".to_owned(),
         message: format!("promote {tag}"),
-        author: Author { name: "kardinal".to_owned(), email: "kardinal@localhost".to_owned(), time: jiff::Timestamp::now() },
+        author: Author {
+            name: "kardinal".to_owned(),
+            email: "kardinal@localhost".to_owned(),
+            time: jiff::Timestamp::now(),
+        },
         identity: format!("Kardinal-Step: {tag}"),
         change: Arc::new(Retag(tag)),
     };

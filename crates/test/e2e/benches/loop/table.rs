@@ -18,7 +18,8 @@ impl Row {
 
 /// The rows, in columns.
 pub(crate) fn render(rows: &[Row]) -> String {
-    let width = |column: fn(&Row) -> &str| rows.iter().map(|row| column(row).chars().count()).max().unwrap_or(0);
+    let width =
+        |column: fn(&Row) -> &str| rows.iter().map(|row| column(row).chars().count()).max().unwrap_or(0);
     let (what, value) = (width(|row| &row.what), width(|row| &row.value));
     let line = |row: &Row| format!("{:<what$}  {:>value$}  {}\n", row.what, row.value, row.beside);
     rows.iter().map(line).collect()

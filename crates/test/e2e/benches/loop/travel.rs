@@ -38,16 +38,33 @@ pub(crate) async fn chain(length: usize) -> anyhow::Result<Vec<Row>> {
     let took = started.elapsed();
     let busy = cpu()? - busy;
     let heard = place.requests.take();
-    let asked = heard.iter().filter(|request| !request.contains("watch=true") && !request.starts_with("GIT")).count();
+    let asked =
+        heard.iter().filter(|request| !request.contains("watch=true") && !request.starts_with("GIT")).count();
     let pushes = heard.iter().filter(|request| request.starts_with("GIT commit")).count();
     ensure!(pushes >= length, "{pushes} pushes for {length} environments");
     let each = |total: f64| total / length as f64;
     let name = format!("chain of {length} environments");
     let rows = vec![
-        Row::new(format!("{name}: Bundle → all verified"), millis(took), format!("{:.1} ms per environment", each(took.as_secs_f64() * 1e3))),
-        Row::new(format!("{name}: API requests"), asked.to_string(), format!("{:.1} per environment", each(asked as f64))),
-        Row::new(format!("{name}: pushes"), pushes.to_string(), format!("{:.2} per environment", each(pushes as f64))),
-        Row::new(format!("{name}: CPU"), format!("{busy:.2} s"), format!("{:.1} ms per environment", each(busy * 1e3))),
+        Row::new(
+            format!("{name}: Bundle → all verified"),
+            millis(took),
+            format!("{:.1} ms per environment", each(took.as_secs_f64() * 1e3)),
+        ),
+        Row::new(
+            format!("{name}: API requests"),
+            asked.to_string(),
+            format!("{:.1} per environment", each(asked as f64)),
+        ),
+        Row::new(
+            format!("{name}: pushes"),
+            pushes.to_string(),
+            format!("{:.2} per environment", each(pushes as f64)),
+        ),
+        Row::new(
+            format!("{name}: CPU"),
+            format!("{busy:.2} s"),
+            format!("{:.1} ms per environment", each(busy * 1e3)),
+        ),
     ];
     place.stop().await;
     Ok(rows)
@@ -81,11 +98,31 @@ pub(crate) async fn many(pipelines: usize) -> anyhow::Result<Vec<Row>> {
     let name = format!("{pipelines} pipelines × 3 environments at once");
     let steps = (pipelines * 3) as f64;
     let rows = vec![
-        Row::new(format!("{name}: → all verified"), millis(took), format!("{:.1} ms per environment", took.as_secs_f64() * 1e3 / steps)),
-        Row::new(format!("{name}: requests"), asked.to_string(), format!("{:.1} per environment", asked as f64 / steps)),
-        Row::new(format!("{name}: CPU"), format!("{busy:.2} s"), format!("{:.1} ms per environment", busy * 1e3 / steps)),
-        Row::new(format!("{name}: memory"), format!("{resident:.0} MiB"), "the whole process, this program included"),
-        Row::new(format!("{name}: idle CPU"), format!("{idle:.2} %"), format!("{writes} requests in {} s", pause.as_secs())),
+        Row::new(
+            format!("{name}: → all verified"),
+            millis(took),
+            format!("{:.1} ms per environment", took.as_secs_f64() * 1e3 / steps),
+        ),
+        Row::new(
+            format!("{name}: requests"),
+            asked.to_string(),
+            format!("{:.1} per environment", asked as f64 / steps),
+        ),
+        Row::new(
+            format!("{name}: CPU"),
+            format!("{busy:.2} s"),
+            format!("{:.1} ms per environment", busy * 1e3 / steps),
+        ),
+        Row::new(
+            format!("{name}: memory"),
+            format!("{resident:.0} MiB"),
+            "the whole process, this program included",
+        ),
+        Row::new(
+            format!("{name}: idle CPU"),
+            format!("{idle:.2} %"),
+            format!("{writes} requests in {} s", pause.as_secs()),
+        ),
     ];
     place.stop().await;
     Ok(rows)

@@ -13,7 +13,7 @@ use super::Workshop;
 use crate::shop::{APP, IMAGE};
 
 /// How often the branch is looked at.
-const INTERVAL: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(5);
 
 /// What becomes of a version in an environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

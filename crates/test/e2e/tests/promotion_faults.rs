@@ -1,0 +1,69 @@
+//! Every request of a promotion's whole life is refused once, and every watch is dropped once: it always ends the same.
+
+#[path = "promotion_crash/life.rs"]
+mod life;
+
+use http::StatusCode;
+use kardinal_testkit::requests::{Fate, Heard, Kind, Requests};
+use life::{compare, live, seedling};
+
+/// How many requests lie between two that are refused.
+const STRIDE: usize = 8;
+const CODES: [StatusCode; 3] =
+    [StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS, StatusCode::INTERNAL_SERVER_ERROR];
+
+/// What goes wrong in one run.
+#[derive(Debug, Clone, Copy)]
+enum Trouble {
+    /// Every [`STRIDE`]th request is refused, beginning with this one.
+    Refused { first: usize },
+    /// Every second watch ends after so many events: those with odd numbers, or those with even ones.
+    Dropped { odd: bool, after: usize, gone: bool },
+}
+
+impl Trouble {
+    fn befall(self, heard: &Heard<'_>) -> Fate {
+        match self {
+            Trouble::Refused { first }
+                if heard.kind != Kind::Watch && heard.number % STRIDE == first % STRIDE =>
+            {
+                let code = CODES.get((heard.number / STRIDE + first) % CODES.len()).copied();
+                Fate::Answered(code.unwrap_or_default())
+            }
+            Trouble::Dropped { odd, after, gone }
+                if heard.kind == Kind::Watch && (heard.number % 2 == 1) == odd =>
+            {
+                Fate::Cut { after, gone }
+            }
+            _ => Fate::Pass,
+        }
+    }
+
+    fn arrange(self, requests: &Requests) {
+        requests.judged_by(move |heard| self.befall(heard));
+    }
+}
+
+fn all_end_the_same(troubles: &[Trouble]) -> anyhow::Result<()> {
+    let seedling = seedling()?;
+    let undisturbed = live(&seedling, |_| {})?;
+    anyhow::ensure!(undisturbed.plain > 100 && undisturbed.watches > 5, "there is nothing to refuse");
+    compare(troubles, &undisturbed.seen, |trouble| live(&seedling, |requests| trouble.arrange(requests)))
+}
+
+#[test]
+fn a_refusal_of_every_request_changes_nothing() -> anyhow::Result<()> {
+    let troubles: Vec<Trouble> = (1..=STRIDE).map(|first| Trouble::Refused { first }).collect();
+    all_end_the_same(&troubles)
+}
+
+#[test]
+fn an_end_of_every_watch_changes_nothing() -> anyhow::Result<()> {
+    let mut troubles = Vec::new();
+    for odd in [true, false] {
+        for (after, gone) in [(0, false), (3, false), (0, true), (3, true)] {
+            troubles.push(Trouble::Dropped { odd, after, gone });
+        }
+    }
+    all_end_the_same(&troubles)
+}
