@@ -100,11 +100,17 @@ impl World {
     async fn rest(&self) -> anyhow::Result<()> {
         let deadline = HORIZON + PATIENCE;
         let mut quiet = 0;
-        self.requests.take();
+        let mut written = self.written();
         while quiet < QUIET {
-            ensure!(self.start.elapsed().as_secs() < deadline, "no rest: {:?}", self.written());
+            let last: Vec<&String> = written.iter().rev().take(12).collect();
+            ensure!(
+                self.start.elapsed().as_secs() < deadline,
+                "no rest: {} writes in 5 minutes: {last:#?}",
+                written.len()
+            );
             tokio::time::sleep(Duration::from_secs(300)).await;
-            quiet = if self.written().is_empty() { quiet + 300 } else { 0 };
+            written = self.written();
+            quiet = if written.is_empty() { quiet + 300 } else { 0 };
         }
         tokio::time::sleep(Duration::from_secs(3600)).await;
         let written = self.written();

@@ -172,6 +172,11 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Whether somebody must act before the step goes on, as far as is known.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.status.conditions.iter().any(|condition| condition.type_ == BLOCKED)
+    }
+
     pub(super) fn unblock(&mut self) {
         self.status.conditions.retain(|condition| condition.type_ != BLOCKED);
     }

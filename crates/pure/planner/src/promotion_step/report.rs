@@ -4,8 +4,10 @@ use jiff::SignedDuration;
 use kardinal_api::kardinal::{PromotionState, PromotionStepStatus};
 
 use super::draft::{self, Draft};
-use super::tasks::{Task, TaskKind, opens_pull_request};
-use super::{Effect, ImageMove, Note, Outcome, Snapshot, change, gates, waiting};
+use super::tasks::{Task, TaskKind, opens_pull_request, reviewed};
+use super::{
+    Effect, ImageMove, Note, Outcome, PullRequest, PullRequestState, Snapshot, change, gates, waiting,
+};
 
 /// How often a custom task is called before a fault fails the step.
 const CALLS: u32 = 3;
@@ -59,6 +61,11 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
         Outcome::Refused { task, message } => {
             refused(&mut draft, snapshot, effect, (*task, message), attempt)
         }
+        // A look at a record that is still open does not say that it can be merged now: the next try does.
+        Outcome::PullRequest(found) if merges_itself(snapshot, effect, found) && draft.is_blocked() => {
+            waiting::record(&mut draft, found);
+            None
+        }
         done => {
             draft.unblock();
             succeeded(&mut draft, snapshot, effect, done);
@@ -80,6 +87,14 @@ fn pause(attempt: u32) -> SignedDuration {
 /// Whether the effect only shows something to people.
 fn is_display(effect: &Effect) -> bool {
     matches!(effect, Effect::UpdatePullRequest { .. } | Effect::SetCommitStatus { .. })
+}
+
+/// Whether a pull request was only looked at that the controller goes on to merge by itself.
+fn merges_itself(snapshot: &Snapshot<'_>, effect: &Effect, found: &PullRequest) -> bool {
+    matches!(effect, Effect::ReadPullRequest { .. })
+        && found.state == PullRequestState::Open
+        && !is_cleanup(snapshot, effect)
+        && !reviewed(&snapshot.step.spec)
 }
 
 fn is_removal(snapshot: &Snapshot<'_>) -> bool {

@@ -74,7 +74,10 @@ async fn somebody_passes_a_gate(world: &World) -> anyhow::Result<()> {
             let patch = intent::override_gate(&gates.get(SOAK).await?, &wish, world.now())?;
             match gates.patch(SOAK, &PatchParams::default(), &Patch::Merge(&patch)).await {
                 Err(kube::Error::Api(status)) if status.code == 409 => Ok(Err(status.message)),
-                done => Ok(Ok(drop(done?))),
+                done => {
+                    done?;
+                    Ok(Ok(()))
+                }
             }
         })
         .await?;

@@ -24,6 +24,9 @@ pub enum Rollout {
     Never,
 }
 
+/// How an environment (first) takes a version (second).
+type Behaviour = dyn Fn(&str, &str) -> Rollout + Send + Sync;
+
 /// Brings what `main` says into the environments, as a GitOps tool and a cluster would.
 pub struct Workloads {
     branch: PathBuf,
@@ -31,7 +34,7 @@ pub struct Workloads {
     remote: Remote,
     simulator: Simulator,
     environments: Vec<String>,
-    rollout: Box<dyn Fn(&str, &str) -> Rollout + Send + Sync>,
+    rollout: Box<Behaviour>,
 }
 
 impl Workloads {
