@@ -96,7 +96,8 @@ fn ends_or_waits(scenario: &Scenario, bundle: &Bundle, requests: &[PullRequest])
     let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
     let message = ready.map(|condition| condition.message.as_str()).unwrap_or_default();
     ensure!(message.contains('`'), "Bundle `{name}` does not say what it waits for: {status:?}");
-    let closed = scenario.gates.iter().filter(|gate| never_opens(scenario, gate));
+    let skip = bundle.spec.intent.clone().unwrap_or_default().skip;
+    let closed = scenario.gates.iter().filter(|gate| never_opens(scenario, gate, &skip));
     let at_gate = closed.into_iter().any(|gate| message.contains(&gate.name));
     let mine = format!("kardinal/{name}/");
     let at_people = requests.iter().any(|request| {
@@ -109,10 +110,11 @@ fn ends_or_waits(scenario: &Scenario, bundle: &Bundle, requests: &[PullRequest])
     Ok(())
 }
 
-fn never_opens(scenario: &Scenario, gate: &Gate) -> bool {
+/// Where everything before an environment is skipped there is nothing to soak in.
+fn never_opens(scenario: &Scenario, gate: &Gate, skip: &[String]) -> bool {
     let lasting = match gate.asks {
         Asks::Hour => false,
-        Asks::Soak => upstreams(scenario, &gate.environment, &[]).is_empty(),
+        Asks::Soak => upstreams(scenario, &gate.environment, skip).is_empty(),
         Asks::Never | Asks::Nonsense => true,
     };
     lasting && gate.overridden.is_none()
