@@ -84,7 +84,7 @@ impl driver::Controller for Controller {
 
     async fn pass(&self, key: &Key) -> Next {
         let view = self.view();
-        if !view.settled() {
+        if !view.synced() {
             return Next::At(None);
         }
         let Some(observation) = Observation::of(&view, key, &self.context.policy_namespaces) else {

@@ -175,7 +175,7 @@ impl driver::Controller for Controller {
 
     async fn pass(&self, key: &Key) -> Next {
         let view = self.view();
-        if !view.settled() {
+        if !view.synced() {
             return Next::At(None);
         }
         let now = self.context.clock.now();

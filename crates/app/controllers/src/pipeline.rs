@@ -58,7 +58,7 @@ impl driver::Controller for Controller {
 
     async fn pass(&self, key: &Key) -> Next {
         let view = self.view();
-        if !view.settled() {
+        if !view.synced() {
             return Next::At(None);
         }
         let Some(pipeline) = get::<Pipeline>(&view, &key.0, &key.1) else { return Next::Never };

@@ -72,7 +72,7 @@ impl driver::Controller for Controller {
 
     async fn pass(&self, key: &Key) -> Next {
         let view = self.view();
-        if !view.settled() {
+        if !view.synced() {
             return Next::At(None);
         }
         let Some(observation) = Observation::of(&view, key) else { return Next::Never };

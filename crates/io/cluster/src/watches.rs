@@ -150,6 +150,17 @@ impl View {
         self.stores.values().all(|store| store.settled())
     }
 
+    /// Whether every kind has been listed. Where an absent object would be a permission, such as a gate that is not
+    /// there, nothing less will do: a list that failed is not an empty one.
+    pub fn synced(&self) -> bool {
+        self.stores.values().all(|store| store.synced())
+    }
+
+    /// Whether every kind has been listed, or is known not to be served.
+    pub fn known(&self) -> bool {
+        self.stores.values().all(|store| store.synced() || store.absent())
+    }
+
     /// The kind's scope, when the server serves it.
     pub fn scope(&self, gvk: &Gvk) -> Option<KindScope> {
         self.stores.get(gvk)?.scope()

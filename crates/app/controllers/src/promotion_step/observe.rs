@@ -78,7 +78,7 @@ impl Named for PolicyGate {
 pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observation, Next> {
     let context = &controller.context;
     let view = context.watches.view(&kinds());
-    if !view.settled() {
+    if !view.synced() {
         return Err(Next::At(None));
     }
     let (namespace, name) = key;
@@ -153,7 +153,7 @@ async fn look(
     let candidates = std::iter::once(&chosen.target).chain(&chosen.fallbacks).cloned().collect();
     controller.following().follow(key, candidates);
     let view = watches.view(&kinds);
-    if !view.settled() {
+    if !view.known() {
         return Err(Next::At(Some(now + crate::RETRY)));
     }
     let mut facts = health_facts(chosen, |target| select(&view, target));

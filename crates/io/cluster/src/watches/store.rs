@@ -19,6 +19,8 @@ pub struct Store {
     synced: bool,
     /// Whether it is known how the kind stands: listed, not served, or not to be had for now.
     settled: bool,
+    /// Whether the server said that it does not serve the kind.
+    absent: bool,
     /// The version up to which the watch has told everything.
     seen: u64,
     objects: BTreeMap<Name, Arc<Value>>,
@@ -33,6 +35,7 @@ impl Store {
             scope: None,
             synced: false,
             settled: false,
+            absent: false,
             seen: 0,
             objects: BTreeMap::new(),
             references: BTreeMap::new(),
@@ -42,6 +45,10 @@ impl Store {
     /// Whether the first list has arrived.
     pub fn synced(&self) -> bool {
         self.synced
+    }
+
+    pub(crate) fn absent(&self) -> bool {
+        self.absent
     }
 
     pub(crate) fn settled(&self) -> bool {
@@ -83,6 +90,7 @@ impl Store {
         self.scope = Some(scope);
         self.synced = true;
         self.settled = true;
+        self.absent = false;
         self.seen = self.seen.max(version);
         let listed: BTreeSet<Name> = items.iter().map(name_of).collect();
         // What we wrote after the list was taken stays, although the list does not have it.
@@ -118,7 +126,7 @@ impl Store {
     pub(crate) fn clear(&mut self) -> Vec<Change> {
         let names: Vec<Name> = self.objects.keys().cloned().collect();
         let changes = names.iter().filter_map(|name| self.take(name)).collect();
-        *self = Store { settled: true, ..Store::new(self.gvk.clone()) };
+        *self = Store { settled: true, absent: true, ..Store::new(self.gvk.clone()) };
         changes
     }
 
