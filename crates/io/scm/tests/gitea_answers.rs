@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+#[path = "server/answers.rs"]
 mod server;
 
 use kardinal_api::kardinal::GitProvider;

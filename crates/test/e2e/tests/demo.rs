@@ -1,6 +1,6 @@
 //! `kardinal up --demo` as a new user meets it: the commands that it prints are typed as they are printed.
 
-#[path = "process/mod.rs"]
+#[path = "process/running.rs"]
 mod process;
 
 use std::path::Path;

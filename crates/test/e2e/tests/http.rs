@@ -8,7 +8,7 @@ mod bundles;
 mod controller;
 #[path = "http/git.rs"]
 mod git;
-#[path = "process/mod.rs"]
+#[path = "process/running.rs"]
 mod process;
 #[path = "http/webhooks.rs"]
 mod webhooks;
