@@ -1,5 +1,7 @@
 //! What the REST APIs of all forges share: addresses below a repository, pages, and refusals put into words.
 
+mod calls;
+
 use ::http::{Method, StatusCode};
 use reqwest::Url;
 use serde::de::DeserializeOwned;

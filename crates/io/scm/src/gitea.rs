@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use self::wire::{PullRequestWire, ReviewWire};
 use crate::address::Address;
-use crate::api::{Api, Paging, named};
+use crate::api::{Api, Paging};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::forge::{
@@ -37,16 +37,6 @@ impl Gitea {
         let session = Session::new(http, ca, credentials, "token", HeaderMap::new())?;
         let paging = Paging { size_parameter: "limit", size: 50, total_header: Some("x-total-count") };
         Ok(Gitea { api: Api { session, address, root, needs: NEEDS, paging } })
-    }
-
-    fn pull(&self, number: u64, below: &[&str]) -> reqwest::Url {
-        let number = number.to_string();
-        self.api.in_repository(&[&["pulls", &number], below].concat())
-    }
-
-    fn issue(&self, number: u64, below: &[&str]) -> reqwest::Url {
-        let number = number.to_string();
-        self.api.in_repository(&[&["issues", &number], below].concat())
     }
 
     /// The newest of ours from this branch. Gitea cannot filter by branch, but lists the newest first.
@@ -140,32 +130,17 @@ impl Gitea {
     }
 
     async fn read(&self, number: u64) -> Result<PullRequestWire, Error> {
-        let doing = "read pull requests";
-        let answer = self.api.ask("get_pull_request", Method::GET, self.pull(number, &[]), None).await?;
-        match answer.status {
-            StatusCode::NOT_FOUND => Err(self.api.missing(doing, &named(number)).await),
-            status if status.is_success() => answer.json(),
-            _ => Err(self.api.refused(doing, &answer)),
-        }
+        self.api.read_pull(number).await
     }
 
     async fn all_reviews(&self, number: u64) -> Result<Vec<Review>, Error> {
-        let url = self.pull(number, &["reviews"]);
+        let url = self.api.pull(number, &["reviews"]);
         let all: Vec<ReviewWire> = self.api.all("list_reviews", "read reviews", &url).await?;
         Ok(last_words(all.into_iter().filter_map(ReviewWire::into_word)))
     }
 
     async fn edit(&self, number: u64, changes: &Changes) -> Result<(), Error> {
-        let mut body = serde_json::Map::new();
-        body.extend(changes.title.as_ref().map(|title| ("title".to_owned(), Value::from(title.as_str()))));
-        body.extend(changes.body.as_ref().map(|text| ("body".to_owned(), Value::from(text.as_str()))));
-        if !body.is_empty() {
-            let url = self.pull(number, &[]);
-            let doing = "change pull requests";
-            self.api
-                .must_on("update_pull_request", doing, &named(number), Method::PATCH, url, Some(body.into()))
-                .await?;
-        }
+        self.api.rewrite_pull(number, changes).await?;
         if let Some(labels) = &changes.labels {
             let known = self.read(number).await?;
             self.add_labels(number, &known.labels_missing(labels)).await?;
@@ -176,7 +151,7 @@ impl Gitea {
     async fn merge_at(&self, number: u64, head_sha: &str) -> Result<PullRequest, Error> {
         let style = self.merge_style().await?;
         let body = json!({ "Do": style, "head_commit_id": head_sha });
-        let url = self.pull(number, &["merge"]);
+        let url = self.api.pull(number, &["merge"]);
         let answer = self.api.ask("merge_pull_request", Method::POST, url, Some(body)).await?;
         let now = self.read(number).await?;
         if now.state() == PullRequestState::Merged {
@@ -214,9 +189,7 @@ impl Gitea {
 
     /// The repository's own choice, so that a rule like "squash only" is kept.
     async fn merge_style(&self) -> Result<String, Error> {
-        let url = self.api.in_repository(&[]);
-        let answer = self.api.must("get_repository", "read the repository", Method::GET, url, None).await?;
-        let repository: Value = answer.json()?;
+        let repository = self.api.describe().await?;
         let style = repository.get("default_merge_style").and_then(Value::as_str);
         Ok(style.filter(|style| !style.is_empty()).unwrap_or("merge").to_owned())
     }
@@ -226,67 +199,14 @@ impl Gitea {
             return Ok(());
         }
         if let Some(comment) = comment {
-            self.say(number, comment).await?;
+            self.api.say(number, comment).await?;
         }
-        let body = json!({ "state": "closed" });
-        let url = self.pull(number, &[]);
-        self.api
-            .must_on(
-                "close_pull_request",
-                "close pull requests",
-                &named(number),
-                Method::PATCH,
-                url,
-                Some(body),
-            )
-            .await?;
-        Ok(())
-    }
-
-    async fn say(&self, number: u64, body: &str) -> Result<(), Error> {
-        let url = self.issue(number, &["comments"]);
-        let body = json!({ "body": body });
-        self.api
-            .must_on(
-                "create_comment",
-                "comment on pull requests",
-                &named(number),
-                Method::POST,
-                url,
-                Some(body),
-            )
-            .await?;
-        Ok(())
-    }
-
-    async fn mark(&self, sha: &str, status: &CommitStatus) -> Result<(), Error> {
-        let url = self.api.in_repository(&["statuses", sha]);
-        let body = json!({
-            "context": status.context, "state": status.state.word(),
-            "description": status.description, "target_url": status.url.as_deref().unwrap_or_default(),
-        });
-        self.api
-            .must_on(
-                "create_status",
-                "set a commit status",
-                &format!("commit `{sha}`"),
-                Method::POST,
-                url,
-                Some(body),
-            )
-            .await?;
-        Ok(())
+        self.api.close_pull(number).await
     }
 
     /// Who we are and what we may do.
     pub(crate) async fn access(&self) -> Result<Access, Error> {
-        let url = self.api.in_repository(&[]);
-        let answer = self.api.must("get_repository", "read the repository", Method::GET, url, None).await?;
-        let repository: Value = answer.json()?;
-        // A token without `read:user` may not ask for its own name; that is no failure.
-        let answer = self.api.ask("get_user", Method::GET, self.api.url(&["user"]), None).await?;
-        let user: Value = if answer.status.is_success() { answer.json()? } else { Value::Null };
-        Ok(Access::read(&user, &repository))
+        self.api.access().await
     }
 }
 
@@ -320,7 +240,7 @@ impl Forge for Gitea {
     }
 
     fn comment<'a>(&'a self, number: u64, body: &'a str) -> Future<'a, ()> {
-        Box::pin(self.say(number, body))
+        Box::pin(self.api.say(number, body))
     }
 
     fn reviews<'a>(&'a self, number: u64) -> Future<'a, Vec<Review>> {
@@ -328,6 +248,6 @@ impl Forge for Gitea {
     }
 
     fn set_status<'a>(&'a self, sha: &'a str, status: &'a CommitStatus) -> Future<'a, ()> {
-        Box::pin(self.mark(sha, status))
+        Box::pin(self.api.mark(sha, status))
     }
 }

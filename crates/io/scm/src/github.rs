@@ -44,16 +44,6 @@ impl Github {
         Ok(Github { api: Api { session, address, root, needs: NEEDS, paging } })
     }
 
-    fn pull(&self, number: u64, below: &[&str]) -> Url {
-        let number = number.to_string();
-        self.api.in_repository(&[&["pulls", &number], below].concat())
-    }
-
-    fn issue(&self, number: u64, below: &[&str]) -> Url {
-        let number = number.to_string();
-        self.api.in_repository(&[&["issues", &number], below].concat())
-    }
-
     /// All pull requests from this branch, the newest first.
     async fn of_branch(&self, head: &str) -> Result<Vec<PullRequestWire>, Error> {
         let mut url = self.api.in_repository(&["pulls"]);
@@ -138,7 +128,7 @@ impl Github {
         if names.is_empty() {
             return Ok(());
         }
-        let url = self.issue(number, &["labels"]);
+        let url = self.api.issue(number, &["labels"]);
         let answer = self.api.ask("add_labels", Method::POST, url, Some(json!({ "labels": names }))).await?;
         if answer.status.is_success() {
             return Ok(());
@@ -153,32 +143,17 @@ impl Github {
     }
 
     async fn read(&self, number: u64) -> Result<PullRequestWire, Error> {
-        let doing = "read pull requests";
-        let answer = self.api.ask("get_pull_request", Method::GET, self.pull(number, &[]), None).await?;
-        match answer.status {
-            StatusCode::NOT_FOUND => Err(self.api.missing(doing, &named(number)).await),
-            status if status.is_success() => answer.json(),
-            _ => Err(self.api.refused(doing, &answer)),
-        }
+        self.api.read_pull(number).await
     }
 
     async fn all_reviews(&self, number: u64) -> Result<Vec<Review>, Error> {
-        let url = self.pull(number, &["reviews"]);
+        let url = self.api.pull(number, &["reviews"]);
         let all: Vec<ReviewWire> = self.api.all("list_reviews", "read reviews", &url).await?;
         Ok(last_words(all.into_iter().filter_map(ReviewWire::into_word)))
     }
 
     async fn edit(&self, number: u64, changes: &Changes) -> Result<(), Error> {
-        let mut body = serde_json::Map::new();
-        body.extend(changes.title.as_ref().map(|title| ("title".to_owned(), Value::from(title.as_str()))));
-        body.extend(changes.body.as_ref().map(|text| ("body".to_owned(), Value::from(text.as_str()))));
-        if !body.is_empty() {
-            let url = self.pull(number, &[]);
-            let doing = "change pull requests";
-            self.api
-                .must_on("update_pull_request", doing, &named(number), Method::PATCH, url, Some(body.into()))
-                .await?;
-        }
+        self.api.rewrite_pull(number, changes).await?;
         if let Some(labels) = &changes.labels {
             self.add_labels(number, labels).await?;
         }
@@ -187,7 +162,7 @@ impl Github {
 
     async fn merge_at(&self, number: u64, head_sha: &str) -> Result<PullRequest, Error> {
         let body = json!({ "sha": head_sha, "merge_method": self.merge_method().await? });
-        let url = self.pull(number, &["merge"]);
+        let url = self.api.pull(number, &["merge"]);
         let answer = self.api.ask("merge_pull_request", Method::PUT, url, Some(body)).await?;
         let now = self.read(number).await?;
         if now.state() == PullRequestState::Merged {
@@ -212,9 +187,7 @@ impl Github {
 
     /// A way to merge that the repository allows.
     async fn merge_method(&self) -> Result<&'static str, Error> {
-        let url = self.api.in_repository(&[]);
-        let answer = self.api.must("get_repository", "read the repository", Method::GET, url, None).await?;
-        let repository: Value = answer.json()?;
+        let repository = self.api.describe().await?;
         let forbidden = |what: &str| repository.get(what).and_then(Value::as_bool) == Some(false);
         let methods = [
             ("allow_merge_commit", "merge"),
@@ -229,68 +202,19 @@ impl Github {
             return Ok(());
         }
         if let Some(comment) = comment {
-            self.say(number, comment).await?;
+            self.api.say(number, comment).await?;
         }
-        let body = json!({ "state": "closed" });
-        let url = self.pull(number, &[]);
-        self.api
-            .must_on(
-                "close_pull_request",
-                "close pull requests",
-                &named(number),
-                Method::PATCH,
-                url,
-                Some(body),
-            )
-            .await?;
-        Ok(())
-    }
-
-    async fn say(&self, number: u64, body: &str) -> Result<(), Error> {
-        let url = self.issue(number, &["comments"]);
-        let body = json!({ "body": body });
-        self.api
-            .must_on(
-                "create_comment",
-                "comment on pull requests",
-                &named(number),
-                Method::POST,
-                url,
-                Some(body),
-            )
-            .await?;
-        Ok(())
+        self.api.close_pull(number).await
     }
 
     async fn mark(&self, sha: &str, status: &CommitStatus) -> Result<(), Error> {
-        let url = self.api.in_repository(&["statuses", sha]);
-        let description: String = status.description.chars().take(DESCRIPTION).collect();
-        let body = json!({
-            "context": status.context, "state": status.state.word(),
-            "description": description, "target_url": status.url,
-        });
-        self.api
-            .must_on(
-                "create_status",
-                "set a commit status",
-                &format!("commit `{sha}`"),
-                Method::POST,
-                url,
-                Some(body),
-            )
-            .await?;
-        Ok(())
+        let description = status.description.chars().take(DESCRIPTION).collect();
+        self.api.mark(sha, &CommitStatus { description, ..status.clone() }).await
     }
 
     /// Who we are and what we may do.
     pub(crate) async fn access(&self) -> Result<Access, Error> {
-        let url = self.api.in_repository(&[]);
-        let answer = self.api.must("get_repository", "read the repository", Method::GET, url, None).await?;
-        let repository: Value = answer.json()?;
-        // The token of an app's installation is no user; that is no failure.
-        let answer = self.api.ask("get_user", Method::GET, self.api.url(&["user"]), None).await?;
-        let user: Value = if answer.status.is_success() { answer.json()? } else { Value::Null };
-        Ok(Access::read(&user, &repository))
+        self.api.access().await
     }
 }
 
@@ -336,7 +260,7 @@ impl Forge for Github {
     }
 
     fn comment<'a>(&'a self, number: u64, body: &'a str) -> Future<'a, ()> {
-        Box::pin(self.say(number, body))
+        Box::pin(self.api.say(number, body))
     }
 
     fn reviews<'a>(&'a self, number: u64) -> Future<'a, Vec<Review>> {

@@ -53,7 +53,7 @@ impl Gitea {
         if ids.is_empty() {
             return Ok(());
         }
-        let url = self.issue(number, &["labels"]);
+        let url = self.api.issue(number, &["labels"]);
         let body = json!({ "labels": ids });
         match self.api.must("add_labels", "add labels", Method::POST, url, Some(body)).await {
             Err(Error::Problem(problem)) => {
