@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::SignedDuration;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
 use kardinal_cluster::{Answer, Change, View};
@@ -14,6 +15,12 @@ use crate::driver::{self, Key, Next};
 use crate::objects::{self, about, get, gvk, key_of, keys, label, list, text};
 
 const PIPELINE: &str = "kardinal.io/pipeline";
+/// Where a step stands.
+const STATE: &str = "/status/state";
+/// Set on an object that is being deleted.
+const LEAVING: &str = "/metadata/deletionTimestamp";
+/// How long the record of a Bundle may be behind its steps.
+const PACE: SignedDuration = SignedDuration::from_millis(250);
 /// The field manager of a Bundle's status and of what is made for it.
 const MANAGER: &str = "kardinal-bundle-controller";
 
@@ -33,6 +40,22 @@ impl Controller {
 
     fn view(&self) -> View {
         self.context.watches.view(&kinds())
+    }
+
+    /// Whether a Bundle is verified wherever its Graph leads.
+    fn has_arrived(&self, namespace: &str, bundle: &str) -> bool {
+        let view = self.view();
+        let verified = keys::<PromotionStep>(&view, Some(namespace), |step| {
+            text(step, "/spec/bundleRef") == bundle && text(step, STATE) == "Verified"
+        });
+        let Some(graphs) = view.kind(&gvk::<Graph>()) else { return true };
+        let mut own =
+            graphs.list(Some(namespace)).filter(|graph| carried_by(graph).iter().any(|name| name == bundle));
+        own.all(|graph| {
+            let nodes = graph.pointer("/spec/nodes").and_then(Value::as_array).into_iter().flatten();
+            let steps = nodes.filter(|node| text(node, "/template/kind") == "PromotionStep").count();
+            steps <= verified.len()
+        })
     }
 
     fn bundles_of(&self, namespace: &str, pipeline: &str) -> Vec<Key> {
@@ -56,9 +79,12 @@ impl driver::Controller for Controller {
             return keys::<Bundle>(&self.view(), None, |_| true);
         }
         if let Some(bundle) = about(change, &gvk::<Bundle>()) {
-            // A newer Bundle may take the place of older ones.
             let (namespace, name) = key_of(bundle);
-            let mut all = self.bundles_of(&namespace, label(bundle, PIPELINE));
+            // A newer Bundle may take the place of older ones.
+            let mut all = match concerns_others(change) {
+                true => self.bundles_of(&namespace, label(bundle, PIPELINE)),
+                false => Vec::new(),
+            };
             all.push((namespace, name));
             return all;
         }
@@ -80,6 +106,22 @@ impl driver::Controller for Controller {
             }
             _ => Vec::new(),
         }
+    }
+
+    fn patience(&self, change: &Change) -> SignedDuration {
+        let Change::Object { old: Some(old), new: Some(new), .. } = change else {
+            return SignedDuration::ZERO;
+        };
+        // The record may follow at its own pace; an end must not wait.
+        let ended = match about(change, &gvk::<PromotionStep>()).map(|step| text(step, STATE)) {
+            Some("Failed") => true,
+            Some("Verified") => self.has_arrived(&key_of(new).0, text(new, "/spec/bundleRef")),
+            _ => false,
+        };
+        let asked = ["/metadata/generation", "/metadata/labels", "/metadata/annotations", LEAVING]
+            .iter()
+            .any(|field| old.pointer(field) != new.pointer(field));
+        if ended || asked || concerns_others(change) { SignedDuration::ZERO } else { PACE }
     }
 
     async fn pass(&self, key: &Key) -> Next {
@@ -108,22 +150,30 @@ impl driver::Controller for Controller {
         };
         let metadata = &observation.bundle.metadata;
         let id = objects::id::<Bundle>(key);
-        match self.context.write_status(&id, metadata, status, MANAGER).await {
-            Answer::Done(_) => {
-                let uid = metadata.uid.as_deref().unwrap_or_default();
-                self.context.metrics.bundle(&observation.bundle, status);
-                self.context.tell(MANAGER, &id, uid, &plan.notes, now).await;
-                Next::Now
-            }
-            Answer::Gone(_) => Next::Never,
-            Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
-                tracing::warn!(bundle = %key.1, error = %message, "status not written; it is tried again");
-                Next::At(Some(now + crate::RETRY))
-            }
+        if let Err(next) = self.context.report(MANAGER, &id, metadata, status, &plan.notes, now).await {
+            return next;
+        }
+        self.context.metrics.bundle(&observation.bundle, status);
+        match plan.notes.is_empty() && plan.effects.is_empty() {
+            // Only the record has grown: nothing follows from that.
+            true => Next::At(plan.wake),
+            false => Next::Now,
         }
     }
 
     fn forget(&self, _: &Key) {}
+}
+
+/// Whether a change of one Bundle may matter to the others of its Pipeline, and not only to its own record.
+fn concerns_others(change: &Change) -> bool {
+    let Change::Object { id, old, new } = change else { return true };
+    let place = |bundle: &Value| {
+        let environments = bundle.pointer("/status/environments").and_then(Value::as_object);
+        let all = ["/status/phase", "/metadata/labels", "/metadata/annotations", LEAVING]
+            .map(|field| bundle.pointer(field).cloned());
+        (all, environments.map(serde_json::Map::len))
+    };
+    id.gvk == gvk::<Bundle>() && old.as_deref().map(place) != new.as_deref().map(place)
 }
 
 /// What was seen of one Bundle and everything around it.

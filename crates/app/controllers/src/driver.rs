@@ -40,6 +40,11 @@ pub(crate) trait Controller: Send + Sync + 'static {
     /// The objects that have to look at a change.
     fn route(&self, change: &Change) -> Vec<Key>;
 
+    /// How long a change may wait, so that several are looked at together. Nothing must be kept waiting by it.
+    fn patience(&self, _: &Change) -> SignedDuration {
+        SignedDuration::ZERO
+    }
+
     /// One pass over one object: observe → check → plan → act → report.
     fn pass(&self, key: &Key) -> impl Future<Output = Next> + Send;
 
@@ -73,8 +78,17 @@ pub(crate) trait Listener: Send + Sync {
 
 impl<C: Controller> Listener for Driver<C> {
     fn hear(&self, change: &Change) {
-        for key in self.controller.route(change) {
-            self.queue.add(key);
+        let keys = self.controller.route(change);
+        if keys.is_empty() {
+            return;
+        }
+        let patience = self.controller.patience(change);
+        let by = self.controller.context().clock.now() + patience;
+        for key in keys {
+            match patience.is_zero() {
+                true => self.queue.add(key),
+                false => self.queue.add_by(key, by),
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kardinal_api::forge::{FileStatus, PullRequest, PullRequestFile, Repository};
 use kardinal_api::kardinal::PromotionStep;
-use kardinal_cluster::{Answer, Change, View};
+use kardinal_cluster::{Change, View};
 use kardinal_forge::{Author, Comparison, Error, FileChange, MergeOrder, Store};
 use kardinal_graph::Gvk;
 use kardinal_planner::forge::{
@@ -92,9 +92,9 @@ impl Controller {
             }
             let Some(status) = plan.status else { return Ok(()) };
             let id = objects::id::<Repository>(key);
-            let answer = self.context.write_status(&id, &repository.metadata, &status, MANAGER).await;
-            let uid = repository.metadata.uid.as_deref().unwrap_or_default();
-            return settle(&self.context, answer, &id, uid, &plan.notes, now).await;
+            let told =
+                self.context.report(MANAGER, &id, &repository.metadata, &status, &plan.notes, now).await;
+            return settled(told);
         }
     }
 
@@ -127,9 +127,7 @@ impl Controller {
             let Some(status) = plan.status else { return Ok(None) };
             let key = (namespace.clone(), request.metadata.name.clone().unwrap_or_default());
             let id = objects::id::<PullRequest>(&key);
-            let answer = self.context.write_status(&id, &request.metadata, &status, MANAGER).await;
-            let uid = request.metadata.uid.as_deref().unwrap_or_default();
-            settle(&self.context, answer, &id, uid, &plan.notes, now).await?;
+            settled(self.context.report(MANAGER, &id, &request.metadata, &status, &plan.notes, now).await)?;
             return Ok(status.number);
         }
     }
@@ -207,23 +205,11 @@ impl driver::Controller for Controller {
     fn forget(&self, _: &Key) {}
 }
 
-async fn settle(
-    context: &Context,
-    answer: Answer,
-    id: &kardinal_graph::ObjectId,
-    uid: &str,
-    notes: &[kardinal_planner::graph::Note],
-    now: Timestamp,
-) -> Result<(), Error> {
-    match answer {
-        Answer::Done(_) => {
-            context.tell(MANAGER, id, uid, notes, now).await;
-            Ok(())
-        }
-        Answer::Gone(_) => Ok(()),
-        Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
-            Err(Error::Fault(format!("status not written: {message}")))
-        }
+/// What is gone needs no status.
+fn settled(told: Result<(), Next>) -> Result<(), Error> {
+    match told {
+        Ok(()) | Err(Next::Never) => Ok(()),
+        Err(Next::Now | Next::At(_)) => Err(Error::Fault("a status was not written".to_owned())),
     }
 }
 

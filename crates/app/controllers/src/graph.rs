@@ -7,22 +7,34 @@ mod routes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kardinal_cluster::Change;
 use kardinal_planner::graph::{self as planner, Memory};
 
 use crate::Context;
 use crate::driver::{self, Key, Next};
 use act::Outcomes;
-use observe::{Observation, Unseen};
+use observe::{Observation, Read, Unseen};
 use routes::Routes;
 
 /// Runs Graphs.
 pub(crate) struct Controller {
     context: Arc<Context>,
     routes: Mutex<Routes>,
-    memories: Mutex<BTreeMap<Key, Arc<tokio::sync::Mutex<Memory>>>>,
+    memories: Mutex<BTreeMap<Key, Arc<tokio::sync::Mutex<Remembered>>>>,
 }
+
+/// What is kept of a Graph between passes.
+#[derive(Default)]
+struct Remembered {
+    memory: Memory,
+    read: Read,
+    /// When its status was written last.
+    written: Option<Timestamp>,
+}
+
+/// The least time between two words about the mere progress of nodes.
+const PACE: SignedDuration = SignedDuration::from_millis(250);
 
 impl driver::Controller for Controller {
     const KIND: &'static str = "Graph";
@@ -39,9 +51,9 @@ impl driver::Controller for Controller {
     }
 
     async fn pass(&self, key: &Key) -> Next {
-        let memory = self.memory(key);
-        let mut memory = memory.lock().await;
-        reconcile(self, key, &mut memory).await
+        let remembered = self.memory(key);
+        let mut remembered = remembered.lock().await;
+        reconcile(self, key, &mut remembered).await
     }
 
     fn forget(&self, key: &Key) {
@@ -51,8 +63,9 @@ impl driver::Controller for Controller {
 }
 
 /// One pass over one Graph.
-async fn reconcile(controller: &Controller, key: &Key, memory: &mut Memory) -> Next {
-    let observation = match observe::observe(controller, key, memory) {
+async fn reconcile(controller: &Controller, key: &Key, remembered: &mut Remembered) -> Next {
+    let Remembered { memory, read, .. } = remembered;
+    let observation = match observe::observe(controller, key, memory, read) {
         Ok(observation) => observation,
         Err(Unseen::TooEarly) => return Next::At(None),
         Err(Unseen::Absent) => return Next::Never,
@@ -60,7 +73,7 @@ async fn reconcile(controller: &Controller, key: &Key, memory: &mut Memory) -> N
     let checked = memory.check(&observation.graph, &observation.revisions);
     let mut plan = planner::plan(&checked, &observation.snapshot(), memory);
     let outcomes = act::act(&controller.context, &observation, std::mem::take(&mut plan.stages)).await;
-    report(controller, &observation, &checked, &plan, outcomes, memory).await
+    report(controller, &observation, &checked, &plan, outcomes, remembered).await
 }
 
 /// Tells the walk what came of its actions, then the user how the Graph stands: one status write, and only a changed one.
@@ -70,9 +83,10 @@ async fn report(
     checked: &planner::Checked,
     plan: &planner::Plan,
     outcomes: Outcomes,
-    memory: &mut Memory,
+    remembered: &mut Remembered,
 ) -> Next {
     let now = observation.now;
+    let memory = &mut remembered.memory;
     let more = learn(controller, observation, &outcomes, memory);
     if outcomes.released {
         return Next::Never;
@@ -83,7 +97,10 @@ async fn report(
     }
     let report = planner::report(&observation.graph, checked, plan, memory, now);
     let mut retry = outcomes.failed;
-    if let Some(status) = &report.status {
+    let later =
+        remembered.written.map(|written| written + PACE).filter(|later| !report.urgent && *later > now);
+    if let (Some(status), None) = (&report.status, later) {
+        remembered.written = Some(now);
         match act::write_status(&controller.context, observation, status).await {
             Ok(()) => {
                 controller
@@ -94,7 +111,12 @@ async fn report(
             Err(delay) => retry = Some(delay),
         }
     }
-    let wake = [plan.wake, retry.map(|delay| now + delay), retry_wake(memory)];
+    let later = later.filter(|_| report.status.is_some());
+    if report.status.is_none() {
+        // It has come to rest, perhaps for good: what was read is read again when it is needed.
+        remembered.read = Read::default();
+    }
+    let wake = [plan.wake, retry.map(|delay| now + delay), retry_wake(&remembered.memory), later];
     Next::At(wake.into_iter().flatten().min())
 }
 
@@ -131,7 +153,7 @@ impl Controller {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn memory(&self, key: &Key) -> Arc<tokio::sync::Mutex<Memory>> {
+    fn memory(&self, key: &Key) -> Arc<tokio::sync::Mutex<Remembered>> {
         let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
         memories.entry(key.clone()).or_default().clone()
     }

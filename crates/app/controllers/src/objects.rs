@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::Context;
-use crate::driver::Key;
+use crate::driver::{Key, Next};
 
 /// The kind of one of our types.
 pub(crate) fn gvk<K: Resource<DynamicType = ()>>() -> Gvk {
@@ -107,6 +107,29 @@ impl Context {
         let answer = self.writer.apply(id, Some("status"), &object, manager, true).await;
         self.remember(id, &answer);
         answer
+    }
+
+    /// Writes the status of exactly this object and tells of its transitions; otherwise says when to look again.
+    pub(crate) async fn report<S: Serialize>(
+        &self,
+        manager: &str,
+        id: &ObjectId,
+        metadata: &ObjectMeta,
+        status: &S,
+        notes: &[Note],
+        now: Timestamp,
+    ) -> Result<(), Next> {
+        match self.write_status(id, metadata, status, manager).await {
+            Answer::Done(_) => {
+                self.tell(manager, id, metadata.uid.as_deref().unwrap_or_default(), notes, now).await;
+                Ok(())
+            }
+            Answer::Gone(_) => Err(Next::Never),
+            Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
+                tracing::warn!(object = %id, error = %message, "status not written; it is tried again");
+                Err(Next::At(Some(now + crate::RETRY)))
+            }
+        }
     }
 
     /// Puts a finalizer on an object or takes it off, leaving everybody else's alone.

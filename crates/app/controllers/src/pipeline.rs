@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PromotionStep};
-use kardinal_cluster::{Answer, Change, View};
+use kardinal_cluster::{Change, View};
 use kardinal_graph::Gvk;
 use kardinal_planner::pipeline::{self as planner, Snapshot};
 
@@ -73,18 +73,8 @@ impl driver::Controller for Controller {
         let plan = planner::plan(&Snapshot { pipeline: &pipeline, steps: &steps, promoting, now });
         let Some(status) = &plan.status else { return Next::At(None) };
         let id = objects::id::<Pipeline>(key);
-        match self.context.write_status(&id, &pipeline.metadata, status, MANAGER).await {
-            Answer::Done(_) => {
-                let uid = pipeline.metadata.uid.as_deref().unwrap_or_default();
-                self.context.tell(MANAGER, &id, uid, &plan.notes, now).await;
-                Next::At(None)
-            }
-            Answer::Gone(_) => Next::Never,
-            Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
-                tracing::warn!(pipeline = %key.1, error = %message, "status not written; it is tried again");
-                Next::At(Some(now + crate::RETRY))
-            }
-        }
+        let told = self.context.report(MANAGER, &id, &pipeline.metadata, status, &plan.notes, now).await;
+        told.map_or_else(|next| next, |()| Next::At(None))
     }
 
     fn forget(&self, _: &Key) {}

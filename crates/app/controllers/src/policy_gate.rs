@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, PolicyGate};
-use kardinal_cluster::{Answer, Change, View};
+use kardinal_cluster::{Change, View};
 use kardinal_graph::{Gvk, referring_graphs};
+use kardinal_planner::bundle::last_verified;
 use kardinal_planner::policy_gate::{self as planner, MANAGER, Place, Snapshot};
 use serde_json::Value;
 
@@ -83,19 +84,11 @@ impl driver::Controller for Controller {
         let Some(status) = &plan.status else { return Next::At(plan.wake) };
         let id = objects::id::<PolicyGate>(key);
         let metadata = &observation.gate.metadata;
-        match self.context.write_status(&id, metadata, status, MANAGER).await {
-            Answer::Done(_) => {
-                self.context.metrics.gate(&observation.gate, status);
-                let uid = metadata.uid.as_deref().unwrap_or_default();
-                self.context.tell(MANAGER, &id, uid, &plan.notes, now).await;
-                Next::At(plan.wake)
-            }
-            Answer::Gone(_) => Next::Never,
-            Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
-                tracing::warn!(gate = %key.1, error = %message, "status not written; it is tried again");
-                Next::At(Some(now + crate::RETRY))
-            }
+        if let Err(next) = self.context.report(MANAGER, &id, metadata, status, &plan.notes, now).await {
+            return next;
         }
+        self.context.metrics.gate(&observation.gate, status);
+        Next::At(plan.wake)
     }
 
     fn forget(&self, _: &Key) {}
@@ -112,14 +105,13 @@ struct Observation {
 
 impl Observation {
     fn of(view: &View, key: &Key) -> Option<Observation> {
-        let gate: PolicyGate = get(view, &key.0, &key.1)?;
+        let (gate, place) = placed(view, &key.0, &key.1)?;
         let own = view.kind(&gvk::<PolicyGate>())?.get(Some(&key.0), &key.1)?;
         let template = get(
             view,
             label(own, "kardinal.io/gate-template-namespace"),
             label(own, "kardinal.io/gate-template"),
         );
-        let place = planner::place_by_labels(&gate).or_else(|| in_graph(view, key, own, &gate));
         let bundle: Option<Bundle> = place.as_ref().and_then(|place| get(view, &key.0, &place.bundle));
         let previous = match (&place, &bundle) {
             (Some(place), Some(bundle)) => previous(view, &key.0, bundle, &place.environment),
@@ -140,25 +132,25 @@ impl Observation {
     }
 }
 
-/// Where a gate of a hand-written Graph stands.
-fn in_graph(view: &View, key: &Key, own: &Value, gate: &PolicyGate) -> Option<Place> {
-    let uids: Vec<&str> = referring_graphs(own).collect();
-    let is_ours = |graph: &Value| uids.contains(&objects::text(graph, "/metadata/uid"));
-    let graphs: Vec<Graph> = list(view, Some(&key.0), is_ours);
-    graphs.iter().find_map(|graph| planner::place_in_graph(graph, gate))
-}
-
-fn verified_at(bundle: &Bundle, environment: &str) -> Option<jiff::Timestamp> {
-    bundle.status.as_ref()?.environments.get(environment)?.verified_at
+/// A gate and where it stands: its labels tell that, or the Graph that somebody wrote it into.
+pub(crate) fn placed(view: &View, namespace: &str, name: &str) -> Option<(PolicyGate, Option<Place>)> {
+    let gate: PolicyGate = get(view, namespace, name)?;
+    let own = view.kind(&gvk::<PolicyGate>())?.get(Some(namespace), name)?;
+    let place = planner::place_by_labels(&gate).or_else(|| {
+        let uids: Vec<&str> = referring_graphs(own).collect();
+        let is_ours = |graph: &Value| uids.contains(&objects::text(graph, "/metadata/uid"));
+        let graphs: Vec<Graph> = list(view, Some(namespace), is_ours);
+        graphs.iter().find_map(|graph| planner::place_in_graph(graph, &gate))
+    });
+    Some((gate, place))
 }
 
 /// The Bundle of the same Pipeline that was verified last in an environment, other than this one.
 pub(crate) fn previous(view: &View, namespace: &str, bundle: &Bundle, environment: &str) -> Option<Bundle> {
     let pipeline = bundle.metadata.labels.as_ref()?.get("kardinal.io/pipeline")?;
-    let siblings: Vec<Bundle> =
-        list(view, Some(namespace), |other| label(other, "kardinal.io/pipeline") == pipeline);
-    let others = siblings.into_iter().filter(|other| other.metadata.name != bundle.metadata.name);
-    others
-        .max_by_key(|other| verified_at(other, environment))
-        .filter(|other| verified_at(other, environment).is_some())
+    let others: Vec<Bundle> = list(view, Some(namespace), |other| {
+        label(other, "kardinal.io/pipeline") == pipeline
+            && Some(objects::text(other, "/metadata/name")) != bundle.metadata.name.as_deref()
+    });
+    last_verified(&others.iter().collect::<Vec<_>>(), environment).cloned()
 }

@@ -2,7 +2,6 @@
 
 mod act;
 mod edit;
-mod facts;
 mod observe;
 mod routes;
 mod task;
@@ -11,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kardinal_api::kardinal::PromotionStep;
-use kardinal_cluster::{Answer, Change};
+use kardinal_cluster::Change;
 use kardinal_graph::ObjectId;
 use kardinal_planner::graph::Note;
 use kardinal_planner::promotion_step::{self as planner, Effect, MANAGER, Outcome, PullRequest};
@@ -135,22 +134,12 @@ impl Controller {
     ) -> Next {
         let id = self.id(observation);
         let metadata = &observation.step.metadata;
-        match self.context.write_status(&id, metadata, status, MANAGER).await {
-            Answer::Done(_) => {
-                self.context.metrics.step(&observation.step, observation.bundle(), status, observation.now);
-                let uid = metadata.uid.as_deref().unwrap_or_default();
-                self.context.tell(MANAGER, &id, uid, notes, observation.now).await;
-                match retry {
-                    Some(_) => Next::At(retry),
-                    None => Next::Now,
-                }
-            }
-            Answer::Gone(_) => Next::Never,
-            Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
-                tracing::warn!(step = %id.name, error = %message, "status not written; it is tried again");
-                Next::At(Some(observation.now + crate::RETRY))
-            }
+        let now = observation.now;
+        if let Err(next) = self.context.report(MANAGER, &id, metadata, status, notes, now).await {
+            return next;
         }
+        self.context.metrics.step(&observation.step, observation.bundle(), status, now);
+        retry.map_or(Next::Now, |_| Next::At(retry))
     }
 
     /// The unfinished steps of these repositories look at their pull requests again.

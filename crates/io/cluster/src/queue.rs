@@ -22,7 +22,14 @@ struct State<K> {
     running: BTreeSet<K>,
     again: BTreeSet<K>,
     /// The one pending wake-up of a key; a later request replaces it.
-    wakes: BTreeMap<K, Timestamp>,
+    wakes: Timers<K>,
+    /// By when a key has to be worked on because of what has happened; nothing but work on it answers that.
+    requests: Timers<K>,
+}
+
+/// At most one time for each key.
+struct Timers<K> {
+    of: BTreeMap<K, Timestamp>,
     due: BTreeSet<(Timestamp, K)>,
 }
 
@@ -34,8 +41,8 @@ impl<K: Ord + Clone> Queue<K> {
             waiting: BTreeSet::new(),
             running: BTreeSet::new(),
             again: BTreeSet::new(),
-            wakes: BTreeMap::new(),
-            due: BTreeSet::new(),
+            wakes: Timers::new(),
+            requests: Timers::new(),
         };
         Queue { clock, state: Mutex::new(state), changed: Notify::new() }
     }
@@ -46,9 +53,15 @@ impl<K: Ord + Clone> Queue<K> {
         self.changed.notify_one();
     }
 
+    /// Asks for the key to be worked on by then, so that what happens until then is looked at together.
+    pub fn add_by(&self, key: K, at: Timestamp) {
+        self.lock().add_by(key, at);
+        self.changed.notify_one();
+    }
+
     /// Sets the key's wake-up; `None` clears it.
     pub fn wake_at(&self, key: K, at: Option<Timestamp>) {
-        self.lock().wake_at(key, at);
+        self.lock().wakes.set(key, at);
         self.changed.notify_one();
     }
 
@@ -65,7 +78,7 @@ impl<K: Ord + Clone> Queue<K> {
                     }
                     return key;
                 }
-                state.due.first().map(|(at, _)| *at)
+                state.next_due()
             };
             match due {
                 Some(at) => tokio::select! {
@@ -90,7 +103,7 @@ impl<K: Ord + Clone> Queue<K> {
 
     /// Drops the key's wake-up. What was added meanwhile stays: it may be about a new object of the same name.
     pub fn forget(&self, key: &K) {
-        self.lock().wake_at(key.clone(), None);
+        self.lock().wakes.set(key.clone(), None);
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
@@ -108,22 +121,19 @@ impl<K: Ord + Clone> State<K> {
         }
     }
 
-    fn wake_at(&mut self, key: K, at: Option<Timestamp>) {
-        if let Some(old) = self.wakes.remove(&key) {
-            self.due.remove(&(old, key.clone()));
-        }
-        if let Some(at) = at {
-            self.wakes.insert(key.clone(), at);
-            self.due.insert((at, key));
+    fn add_by(&mut self, key: K, at: Timestamp) {
+        let sooner = self.requests.of.get(&key).is_some_and(|known| *known <= at);
+        if !sooner && !self.waiting.contains(&key) {
+            self.requests.set(key, Some(at));
         }
     }
 
+    fn next_due(&self) -> Option<Timestamp> {
+        [&self.wakes, &self.requests].into_iter().filter_map(Timers::first).min()
+    }
+
     fn release(&mut self, now: Timestamp) {
-        while let Some((at, key)) = self.due.first().cloned() {
-            if at > now {
-                return;
-            }
-            self.wake_at(key.clone(), None);
+        while let Some(key) = self.wakes.pop(now).or_else(|| self.requests.pop(now)) {
             self.add(key);
         }
     }
@@ -131,7 +141,35 @@ impl<K: Ord + Clone> State<K> {
     fn take(&mut self) -> Option<K> {
         let key = self.ready.pop_front()?;
         self.waiting.remove(&key);
+        self.requests.set(key.clone(), None);
         self.running.insert(key.clone());
+        Some(key)
+    }
+}
+
+impl<K: Ord + Clone> Timers<K> {
+    fn new() -> Timers<K> {
+        Timers { of: BTreeMap::new(), due: BTreeSet::new() }
+    }
+
+    fn set(&mut self, key: K, at: Option<Timestamp>) {
+        if let Some(old) = self.of.remove(&key) {
+            self.due.remove(&(old, key.clone()));
+        }
+        if let Some(at) = at {
+            self.of.insert(key.clone(), at);
+            self.due.insert((at, key));
+        }
+    }
+
+    fn first(&self) -> Option<Timestamp> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// Takes a key whose time has come.
+    fn pop(&mut self, now: Timestamp) -> Option<K> {
+        let key = self.due.first().filter(|(at, _)| *at <= now).map(|(_, key)| key.clone())?;
+        self.set(key.clone(), None);
         Some(key)
     }
 }
@@ -194,5 +232,28 @@ mod tests {
         queue.wake_at("a", Some(Timestamp::from_second(7200).unwrap()));
         queue.wake_at("a", None);
         assert!(queue.next().now_or_never().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_wait_is_looked_at_together_and_never_lost() {
+        let queue = queue();
+        let start = tokio::time::Instant::now();
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        queue.add_by("a", at(5));
+        queue.add_by("a", at(9));
+        assert_eq!(queue.next().await, "a");
+        assert_eq!(start.elapsed().as_secs(), 5, "the first request counts");
+        queue.add_by("a", at(7));
+        queue.wake_at("a", None);
+        queue.done(&"a");
+        assert_eq!(queue.next().await, "a", "what happened during the work is not cleared by its end");
+        queue.done(&"a");
+        queue.add_by("a", at(9));
+        queue.add("a");
+        assert_eq!(queue.next().await, "a");
+        queue.done(&"a");
+        assert!(queue.next().now_or_never().is_none());
+        tokio::time::advance(std::time::Duration::from_secs(60)).await;
+        assert!(queue.next().now_or_never().is_none(), "the work has answered the request, too");
     }
 }

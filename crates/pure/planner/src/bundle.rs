@@ -21,7 +21,7 @@ use kardinal_api::graph::{Graph, Node};
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
 use serde_json::Value;
 
-pub use check::{Refusal, check};
+pub use check::{Refusal, check, last_verified};
 pub use gates::{Template, Templates};
 pub use kardinal_policy::{FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL};
 pub use names::label_value;

@@ -182,6 +182,8 @@ pub enum WaitOn {
     Health,
     /// An environment before this one.
     Upstream,
+    /// Another Bundle, which has the environment to itself.
+    Bundle,
     /// kardinal itself.
     Controller,
 }

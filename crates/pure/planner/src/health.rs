@@ -4,6 +4,7 @@
 
 mod argocd;
 mod choose;
+mod facts;
 mod flagger;
 mod flux;
 mod images;
@@ -19,6 +20,7 @@ use kardinal_manifest::Image;
 use serde_json::Value;
 
 pub use choose::{Chosen, choose};
+pub use facts::{facts, kinds, unreachable};
 
 /// Who judges health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,9 @@
 mod body;
 mod change;
 mod draft;
+mod facts;
 mod gates;
+pub(crate) mod lane;
 mod pending;
 mod promoting;
 mod removal;
@@ -27,6 +29,7 @@ use serde_json::Value;
 
 pub use crate::graph::Note;
 use crate::health::HealthFacts;
+pub use facts::{gate_texts, hold, image_moves};
 pub use report::{Report, report};
 pub use tasks::{Call, Problem, Task, TaskKind, tasks};
 
@@ -43,6 +46,8 @@ pub struct Snapshot<'a> {
     pub step: &'a PromotionStep,
     /// The Bundle to promote; `None` when it does not exist.
     pub bundle: Option<&'a Bundle>,
+    /// The other steps of the same Pipeline and environment.
+    pub others: Vec<&'a PromotionStep>,
     /// Why everything is held, such as a paused Pipeline.
     pub hold: Option<String>,
     /// The required gates that exist, by name.

@@ -8,6 +8,7 @@ use kardinal_api::graph::{Graph, GraphRevision};
 use kardinal_cluster::View;
 use kardinal_graph::{Changed, Gvk, KindScope, ObjectId, Observed, Seen, Selector};
 use kardinal_planner::graph::{Memory, Snapshot, plan::recorded_kinds};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{Controller, routes};
@@ -16,8 +17,8 @@ use crate::driver::Key;
 /// What was seen of one Graph and its objects.
 pub(super) struct Observation {
     pub(super) key: Key,
-    pub(super) graph: Graph,
-    pub(super) revisions: Vec<GraphRevision>,
+    pub(super) graph: Arc<Graph>,
+    pub(super) revisions: Arc<Vec<GraphRevision>>,
     pub(super) now: Timestamp,
     /// The kinds that the pass could see.
     pub(super) kinds: BTreeSet<Gvk>,
@@ -55,7 +56,12 @@ pub(super) enum Unseen {
 }
 
 /// Reads the Graph, its revisions and its objects out of the watches.
-pub(super) fn observe(controller: &Controller, key: &Key, memory: &Memory) -> Result<Observation, Unseen> {
+pub(super) fn observe(
+    controller: &Controller,
+    key: &Key,
+    memory: &Memory,
+    read: &mut Read,
+) -> Result<Observation, Unseen> {
     let (namespace, name) = key;
     let watches = &controller.context.watches;
     let own = watches.view([&routes::graph_gvk(), &routes::revision_gvk()]);
@@ -64,14 +70,11 @@ pub(super) fn observe(controller: &Controller, key: &Key, memory: &Memory) -> Re
     }
     let graphs = own.kind(&routes::graph_gvk());
     let seen = graphs.and_then(|graphs| graphs.get(Some(namespace), name)).ok_or(Unseen::Absent)?;
-    let graph: Graph = match serde_json::from_value(seen.as_ref().clone()) {
-        Ok(graph) => graph,
-        Err(error) => {
-            // The server validates Graphs, so this is a Graph of a version we do not know.
-            tracing::error!(graph = %name, namespace, error = %error, "a Graph cannot be read");
-            return Err(Unseen::Absent);
-        }
-    };
+    let graph = read.graph(seen).map_err(|error| {
+        // The server validates Graphs, so this is a Graph of a version we do not know.
+        tracing::error!(graph = %name, namespace, error = %error, "a Graph cannot be read");
+        Unseen::Absent
+    })?;
     let uid = graph.metadata.uid.clone().unwrap_or_default();
     let recorded = recorded_kinds(&graph);
     let mut kinds = recorded.clone();
@@ -93,21 +96,47 @@ pub(super) fn observe(controller: &Controller, key: &Key, memory: &Memory) -> Re
         return Err(Unseen::TooEarly);
     }
     let world = World { view, owned_kinds: recorded, uid: uid.clone() };
-    let revisions = revisions(&own, namespace, &uid);
+    let revisions = read.revisions(&own, namespace, &uid);
     let now = controller.context.clock.now();
     Ok(Observation { key: key.clone(), graph, revisions, now, changed, kinds, world })
 }
 
-/// The revisions that this very Graph owns, oldest first.
-fn revisions(view: &View, namespace: &str, uid: &str) -> Vec<GraphRevision> {
-    let Some(store) = view.kind(&routes::revision_gvk()) else { return Vec::new() };
-    let mut revisions: Vec<GraphRevision> = store
-        .list(Some(namespace))
-        .filter(|revision| owned_by(revision, uid))
-        .filter_map(|revision| serde_json::from_value(revision.as_ref().clone()).ok())
-        .collect();
-    revisions.sort_by_key(|revision| revision.spec.generation);
-    revisions
+/// What was read of a Graph and its revisions, as long as the watches have nothing newer: large Graphs take time to
+/// read.
+#[derive(Default)]
+pub(super) struct Read {
+    graph: Option<(Arc<Value>, Arc<Graph>)>,
+    revisions: (Vec<Arc<Value>>, Arc<Vec<GraphRevision>>),
+}
+
+impl Read {
+    fn graph(&mut self, seen: &Arc<Value>) -> Result<Arc<Graph>, serde_json::Error> {
+        if let Some((raw, graph)) = &self.graph
+            && Arc::ptr_eq(raw, seen)
+        {
+            return Ok(graph.clone());
+        }
+        let graph = Arc::new(Graph::deserialize(seen.as_ref())?);
+        self.graph = Some((seen.clone(), graph.clone()));
+        Ok(graph)
+    }
+
+    /// The revisions that this very Graph owns, oldest first.
+    fn revisions(&mut self, view: &View, namespace: &str, uid: &str) -> Arc<Vec<GraphRevision>> {
+        let Some(store) = view.kind(&routes::revision_gvk()) else { return Arc::default() };
+        let seen: Vec<Arc<Value>> =
+            store.list(Some(namespace)).filter(|revision| owned_by(revision, uid)).cloned().collect();
+        let (known, revisions) = &mut self.revisions;
+        let same =
+            known.len() == seen.len() && known.iter().zip(&seen).all(|(one, other)| Arc::ptr_eq(one, other));
+        if !same {
+            let read = seen.iter().filter_map(|revision| GraphRevision::deserialize(revision.as_ref()).ok());
+            let mut read: Vec<GraphRevision> = read.collect();
+            read.sort_by_key(|revision| revision.spec.generation);
+            (*known, *revisions) = (seen, Arc::new(read));
+        }
+        revisions.clone()
+    }
 }
 
 fn owned_by(object: &Value, uid: &str) -> bool {

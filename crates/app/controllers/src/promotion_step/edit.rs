@@ -8,9 +8,8 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kardinal_git::{Change, ChangeError, Credentials, EntryKind, FileChange, Remote, Tree, Write};
 use kardinal_manifest::{helm, kustomize, replace, yaml};
-use kardinal_planner::promotion_step::{CommitOrder, Edit, ImageMove, MergeStrategy};
+use kardinal_planner::promotion_step::{CommitOrder, Edit, ImageMove, MergeStrategy, image_moves};
 
-use super::facts::image_moves;
 use crate::Context;
 
 /// Edits that are carried out on whatever tip the branch has.

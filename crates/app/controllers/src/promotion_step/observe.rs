@@ -4,27 +4,29 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kardinal_api::forge;
+use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionState, PromotionStep};
 use kardinal_cluster::View;
 use kardinal_graph::Gvk;
 use kardinal_planner::health::{self, HealthFacts, Target};
-use kardinal_planner::promotion_step::{PullRequest, Snapshot, promoted_commit};
+use kardinal_planner::policy_gate::Place;
+use kardinal_planner::promotion_step::{PullRequest, Snapshot, gate_texts, hold, promoted_commit};
 use serde_json::Value;
 
-use super::Controller;
-use super::facts::{gate_texts, health_facts, health_kinds, hold, unreachable};
+use super::{Controller, routes};
 use crate::driver::{Key, Next};
 use crate::objects::{get, gvk, label, list};
-use crate::policy_gate::previous;
+use crate::policy_gate::{placed, previous};
 
 /// The kinds that every step is decided from.
-pub(super) fn kinds() -> [Gvk; 5] {
+pub(super) fn kinds() -> [Gvk; 6] {
     [
         gvk::<PromotionStep>(),
         gvk::<Bundle>(),
         gvk::<Pipeline>(),
         gvk::<PolicyGate>(),
         gvk::<forge::PullRequest>(),
+        gvk::<Graph>(),
     ]
 }
 
@@ -34,8 +36,9 @@ pub(super) struct Observation {
     pub(super) step: PromotionStep,
     pub(super) now: Timestamp,
     bundle: Option<Bundle>,
+    others: Vec<PromotionStep>,
     hold: Option<String>,
-    gates: Vec<PolicyGate>,
+    gates: Vec<(PolicyGate, Option<Place>)>,
     gate_texts: BTreeMap<String, String>,
     pull_request: Option<PullRequest>,
     health: Option<HealthFacts>,
@@ -44,12 +47,13 @@ pub(super) struct Observation {
 
 impl Observation {
     pub(super) fn snapshot(&self) -> Snapshot<'_> {
-        let named = |gate| (PolicyGate::name(gate), gate);
+        let named = |gate: &PolicyGate| gate.metadata.name.clone().unwrap_or_default();
         Snapshot {
             step: &self.step,
             bundle: self.bundle.as_ref(),
+            others: self.others.iter().collect(),
             hold: self.hold.clone(),
-            gates: self.gates.iter().map(named).collect(),
+            gates: self.gates.iter().map(|(gate, _)| (named(gate), gate)).collect(),
             gate_texts: self.gate_texts.clone(),
             pull_request: self.pull_request.as_ref(),
             health: self.health.as_ref(),
@@ -61,16 +65,6 @@ impl Observation {
     /// The Bundle, when it is there.
     pub(super) fn bundle(&self) -> Option<&Bundle> {
         self.bundle.as_ref()
-    }
-}
-
-trait Named {
-    fn name(&self) -> String;
-}
-
-impl Named for PolicyGate {
-    fn name(&self) -> String {
-        self.metadata.name.clone().unwrap_or_default()
     }
 }
 
@@ -92,8 +86,8 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         label(gate, "kardinal.io/freeze") == "true"
             && label(gate, "kardinal.io/pipeline") == step.spec.pipeline
     });
-    let gates: Vec<PolicyGate> =
-        step.spec.required_gates.iter().filter_map(|gate| get(&view, namespace, gate)).collect();
+    let gates: Vec<(PolicyGate, Option<Place>)> =
+        step.spec.required_gates.iter().filter_map(|gate| placed(&view, namespace, gate)).collect();
     let before =
         bundle.as_ref().and_then(|bundle| previous(&view, namespace, bundle, &step.spec.environment));
     let now = context.clock.now();
@@ -110,11 +104,16 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
     };
     let pull_request = controller.remember(key, |memory| memory.pull_request.clone());
     let hold = hold(pipeline.as_ref(), &freezes);
+    let others = match begun(&step) {
+        true => Vec::new(),
+        false => list(&view, Some(namespace), |other| routes::beside(other, &step)),
+    };
     Ok(Observation {
         key: key.clone(),
         step,
         now,
         bundle,
+        others,
         hold,
         gates,
         gate_texts,
@@ -122,6 +121,14 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         health,
         previous: before,
     })
+}
+
+/// Whether the step has its environment already, so that the others do not matter.
+fn begun(step: &PromotionStep) -> bool {
+    !matches!(
+        step.status.as_ref().and_then(|status| status.state),
+        None | Some(PromotionState::Pending | PromotionState::Promoting)
+    )
 }
 
 /// Looks at what the adapter looks at, on the cluster that the step names.
@@ -137,10 +144,10 @@ async fn look(
         None => context.watches.clone(),
         Some(secret) => match context.clusters.watches(context, &key.0, secret).await {
             Ok(watches) => watches,
-            Err(problem) => return Ok(unreachable(&step.spec, problem)),
+            Err(problem) => return Ok(health::unreachable(&step.spec, problem)),
         },
     };
-    let kinds = health_kinds(&step.spec);
+    let kinds = health::kinds(&step.spec);
     for kind in &kinds {
         watches.ensure(kind);
     }
@@ -156,7 +163,7 @@ async fn look(
     if !view.known() {
         return Err(Next::At(Some(now + crate::RETRY)));
     }
-    let mut facts = health_facts(chosen, |target| select(&view, target));
+    let mut facts = health::facts(chosen, |target| select(&view, target));
     facts.contains = ancestry(controller, key, step, &facts).await;
     Ok(facts)
 }

@@ -86,6 +86,10 @@ pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
         } else if leaves(change) {
             controller.remember(&key, |memory| memory.rest_until = None);
         }
+        if moved(change) {
+            let same = |other: &Value, field: &str| text(other, field) == text(step, field);
+            all.extend(controller.unfinished(&key.0, |other| LANE.iter().all(|field| same(other, field))));
+        }
         all.push(key);
     }
     if let Some(gate) = about(change, &gvk::<PolicyGate>()) {
@@ -112,6 +116,25 @@ pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
         all.extend(waiting);
     }
     all
+}
+
+/// What two steps have in common that want the same environment.
+const LANE: [&str; 2] = ["/spec/pipeline", "/spec/environment"];
+
+/// Whether an object is another step into the same environment.
+pub(super) fn beside(other: &Value, step: &PromotionStep) -> bool {
+    text(other, "/spec/environment") == step.spec.environment
+        && text(other, "/spec/pipeline") == step.spec.pipeline
+        && Some(text(other, "/metadata/name")) != step.metadata.name.as_deref()
+}
+
+/// Whether a step came, went, or got on, so that others may have their turn.
+fn moved(change: &Change) -> bool {
+    let Change::Object { old, new, .. } = change else { return false };
+    let place = |object: &Value| {
+        ["/status/state", "/status/outputs/prState"].map(|field| text(object, field).to_owned())
+    };
+    old.as_deref().map(place) != new.as_deref().map(place)
 }
 
 /// The steps with a pull request in a repository that one of these URLs means.

@@ -128,6 +128,7 @@ fn row(promotion: &Promotion) -> Option<Row> {
             }
             Some((WaitOn::PullRequest, wait)) => (format!("merges {} by itself", wait.name), PLAIN),
             Some((WaitOn::Health, _)) => ("is deployed, waits to be healthy".to_owned(), PLAIN),
+            Some((WaitOn::Bundle, wait)) => (format!("waits for {}: {}", wait.name, wait.detail), YELLOW),
             Some((WaitOn::Pause | WaitOn::Action, wait)) => (format!("waits: {}", wait.detail), YELLOW),
             // Without a step, what comes next may as well be a gate.
             Some((WaitOn::Controller, _)) | None if promotion.state.is_none() => return None,

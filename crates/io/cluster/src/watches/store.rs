@@ -130,7 +130,7 @@ impl Store {
         changes
     }
 
-    fn put(&mut self, object: Value) -> Option<Change> {
+    fn put(&mut self, mut object: Value) -> Option<Change> {
         let name = name_of(&object);
         let old = self.objects.get(&name).cloned();
         if old.as_ref().is_some_and(|old| version_of(old) >= version_of(&object)) {
@@ -140,6 +140,7 @@ impl Store {
         for uid in referring_graphs(&object) {
             self.references.entry(uid.to_owned()).or_default().insert(name.clone());
         }
+        forget_fields(&mut object);
         let object = Arc::new(object);
         self.objects.insert(name.clone(), object.clone());
         Some(Change::Object { id: self.id(&name), old, new: Some(object) })
@@ -165,6 +166,14 @@ impl Store {
     fn id(&self, (namespace, name): &Name) -> ObjectId {
         let namespace = (!namespace.is_empty()).then(|| namespace.clone());
         ObjectId { gvk: self.gvk.clone(), namespace, name: name.clone() }
+    }
+}
+
+/// Who has written an object is of interest, but not which fields: that list is often the larger part of the object.
+fn forget_fields(object: &mut Value) {
+    let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+    for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
+        entry.remove("fieldsV1");
     }
 }
 
@@ -215,6 +224,17 @@ mod tests {
         store.put_answer(object("a", 9));
         assert!(store.put_event(object("a", 7)).is_none());
         assert_eq!(version_of(store.get(Some("default"), "a").unwrap()), 9);
+    }
+
+    #[test]
+    fn who_wrote_is_kept_and_which_fields_is_not() {
+        let mut store = store(&[], 5);
+        let mut written = object("a", 6);
+        written["metadata"]["managedFields"] =
+            json!([{"manager": "kubectl", "operation": "Apply", "fieldsV1": {"f:data": {}}}]);
+        store.put_event(written);
+        let kept = store.get(Some("default"), "a").unwrap();
+        assert_eq!(kept["metadata"]["managedFields"], json!([{"manager": "kubectl", "operation": "Apply"}]));
     }
 
     #[test]

@@ -98,7 +98,7 @@ fn denial(
 }
 
 /// The Bundle that was verified last in an environment.
-pub(crate) fn last_verified<'a>(bundles: &[&'a Bundle], environment: &str) -> Option<&'a Bundle> {
+pub fn last_verified<'a>(bundles: &[&'a Bundle], environment: &str) -> Option<&'a Bundle> {
     let verified = |bundle: &&Bundle| verified_at(bundle, environment);
     bundles.iter().copied().filter(|bundle| verified(bundle).is_some()).max_by_key(verified)
 }

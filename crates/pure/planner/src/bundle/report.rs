@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::names::label_value;
 use super::{GATE_TEMPLATE_LABEL, Snapshot, name_of};
 use crate::graph::Note;
+use crate::promotion_step::promoted_commit;
 
 /// The condition that says whether the Bundle has arrived.
 pub const READY: &str = "Ready";
@@ -101,7 +102,7 @@ pub fn record(
             state: status.state.or(entry.state),
             promoted_at: status.promoted_at.or(entry.promoted_at),
             verified_at: entry.verified_at.or(status.verified_at),
-            commit: status.outputs.get("commit").cloned().or_else(|| entry.commit.take()),
+            commit: promoted_commit(status).map(str::to_owned).or_else(|| entry.commit.take()),
             message,
             pr_url: status.pr_url.clone().or_else(|| entry.pr_url.take()),
             evidence: status.evidence.clone().or_else(|| entry.evidence.take()),

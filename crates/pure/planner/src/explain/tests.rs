@@ -401,3 +401,23 @@ fn durations_round_up_to_one_unit() {
         assert_eq!(display_version(version), text);
     }
 }
+
+#[test]
+fn whoever_waits_for_another_bundle_is_told_which() {
+    let mut scene = Scene::new()
+        .step("dev", json!({"state": "WaitingForMerge", "outputs": {"prNumber": "3", "prState": "open"}}));
+    scene.steps[0].metadata.name = Some("older".to_owned());
+    scene.add_bundle("my-app-v1-30-0", "1.30.0", "2026-04-09T10:20:00Z");
+    let scene = scene.step("dev", json!({"state": "Pending", "message": "waiting"}));
+    scene.says(
+        "dev",
+        Outcome::Waiting,
+        &[
+            "Bundle: v1.30.0",
+            "my-app-v1-29-0",
+            "its PR #3 is open",
+            "follows when my-app-v1-29-0 is through in dev",
+            "RESULT: WAITING for my-app-v1-29-0 to leave dev",
+        ],
+    );
+}

@@ -8,6 +8,7 @@ use super::gates::pauses;
 use super::text::roughly;
 use super::{Gate, GateVerdict, Outcome, Promotion, Wait, WaitOn, World};
 use crate::bundle::{name_of, why};
+use crate::promotion_step::lane;
 
 /// How long an environment may take to become healthy when the step does not say.
 const HEALTH_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
@@ -36,6 +37,7 @@ pub(super) fn waits(
             waits.extend(action(journey));
             if !has_begun(journey) {
                 waits.extend(closed(gates));
+                waits.extend(holder(world, journey));
             }
             if waits.is_empty() {
                 waits.push(controller(journey));
@@ -46,6 +48,7 @@ pub(super) fn waits(
             waits.extend(action(journey));
             waits.extend(upstreams(journey, before));
             waits.extend(closed(gates));
+            waits.extend(holder(world, journey));
             if waits.is_empty() {
                 waits.push(controller(journey));
             }
@@ -84,6 +87,9 @@ pub(super) fn result(journey: &Journey<'_>, waits: &[Wait]) -> (Outcome, String)
         WaitOn::Health => (Outcome::Waiting, format!("WAITING for {} to become healthy", first.name)),
         WaitOn::Upstream => {
             (Outcome::Waiting, format!("WAITING for {} to be verified", named(&[WaitOn::Upstream])))
+        }
+        WaitOn::Bundle => {
+            (Outcome::Waiting, format!("WAITING for {} to leave {}", first.name, journey.environment))
         }
         WaitOn::Controller => (Outcome::Promoting, format!("PROMOTING: {}", first.detail)),
     }
@@ -138,6 +144,27 @@ fn closed(gates: &[Gate]) -> impl Iterator<Item = Wait> {
         eta: gate.eta,
         deadline: None,
         basis: gate.basis.clone().unwrap_or_default(),
+    })
+}
+
+/// Another Bundle that has the environment to itself, once everything else is in order.
+fn holder(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
+    let own = journey.step?;
+    let others = world.steps.iter().filter(|other| {
+        other.metadata.name != own.metadata.name
+            && other.metadata.namespace == own.metadata.namespace
+            && other.spec.pipeline == own.spec.pipeline
+            && other.spec.environment == own.spec.environment
+    });
+    let holder = lane::holder(Some(&journey.bundle), others)?;
+    let name = holder.spec.bundle_ref.clone();
+    Some(Wait {
+        on: WaitOn::Bundle,
+        detail: lane::deed(holder),
+        basis: format!("follows when {name} is through in {}", journey.environment),
+        name,
+        eta: None,
+        deadline: None,
     })
 }
 

@@ -19,9 +19,7 @@ pub struct Checked {
 pub struct Running {
     /// The compiled Graph.
     pub graph: Arc<kardinal_graph::Graph>,
-    /// The nodes it was compiled from.
-    pub nodes: Arc<Vec<Node>>,
-    /// The generation of the Graph that has these nodes.
+    /// The generation of the Graph that it was compiled from.
     pub generation: i64,
 }
 
@@ -30,8 +28,7 @@ pub fn check(graph: &Graph, revisions: &[GraphRevision]) -> Checked {
     let generation = graph.metadata.generation.unwrap_or_default();
     match compile_nodes(&graph.spec.nodes) {
         Ok(compiled) => {
-            let nodes = Arc::new(graph.spec.nodes.clone());
-            let running = Running { graph: Arc::new(compiled), nodes, generation };
+            let running = Running { graph: Arc::new(compiled), generation };
             Checked { running: Some(running), problems: Vec::new() }
         }
         Err(problems) => Checked { running: newest_good(revisions), problems },
@@ -41,8 +38,7 @@ pub fn check(graph: &Graph, revisions: &[GraphRevision]) -> Checked {
 fn newest_good(revisions: &[GraphRevision]) -> Option<Running> {
     revisions.iter().rev().find_map(|revision| {
         let compiled = compile_nodes(&revision.spec.nodes).ok()?;
-        let nodes = Arc::new(revision.spec.nodes.clone());
-        Some(Running { graph: Arc::new(compiled), nodes, generation: revision.spec.generation })
+        Some(Running { graph: Arc::new(compiled), generation: revision.spec.generation })
     })
 }
 

@@ -114,7 +114,8 @@ fn prelude(running: &Running, snapshot: &Snapshot<'_>, actions: &[Action]) -> Ve
     let newest = snapshot.revisions.last();
     let known = snapshot.revisions.iter().any(|revision| name_of(&revision.metadata) == name)
         || newest.is_some_and(|revision| revision.spec.hash == running.graph.hash());
-    if !known {
+    // An older revision than the Graph itself was written down when it was the newest.
+    if !known && Some(running.generation) == graph.metadata.generation {
         stages.push(vec![Effect::EnsureRevision(Box::new(revision(graph, running, name)))]);
     }
     let recorded = recorded_kinds(graph);
@@ -174,7 +175,7 @@ fn revision(graph: &Graph, running: &Running, name: String) -> GraphRevision {
         graph_name: name_of(&graph.metadata),
         generation: running.generation,
         hash: running.graph.hash().to_owned(),
-        nodes: running.nodes.as_ref().clone(),
+        nodes: graph.spec.nodes.clone(),
     };
     let mut revision = GraphRevision::new(&name, spec);
     revision.metadata.namespace = graph.metadata.namespace.clone();

@@ -15,6 +15,8 @@ pub struct Report {
     pub status: Option<GraphStatus>,
     /// Transitions.
     pub notes: Vec<Note>,
+    /// Whether the status tells of more than the progress of nodes, so that somebody may wait for it.
+    pub urgent: bool,
 }
 
 /// A transition worth an Event.
@@ -58,8 +60,10 @@ pub fn report(graph: &Graph, checked: &Checked, plan: &Plan, memory: &Memory, no
         kinds: kinds(graph, memory),
         nodes,
     };
-    let status = (status != old).then_some(status);
-    Report { status, notes }
+    let urgent = !notes.is_empty()
+        || status.observed_generation != old.observed_generation
+        || status.revision != old.revision;
+    Report { status: (status != old).then_some(status), notes, urgent }
 }
 
 /// A condition before it knows when it last changed.
@@ -80,8 +84,8 @@ impl Judgement {
     ) -> Condition {
         let before = old.iter().find(|condition| condition.type_ == self.type_);
         let same_status = before.filter(|before| before.status == self.status);
-        if same_status.is_none_or(|before| before.reason != self.reason) {
-            let warning = self.status == "False";
+        let warning = self.status == "False";
+        if same_status.is_none_or(|before| warning && before.reason != self.reason) {
             notes.push(Note { warning, reason: self.reason.clone(), message: self.message.clone() });
         }
         Condition {

@@ -219,7 +219,7 @@ impl<'a> Draft<'a> {
             // The message of the condition would change with every detail; the state is enough.
             let said = if status == "Unknown" { "" } else { message.as_str() };
             self.judge(VERIFIED, status, reason, said);
-            if self.old.state != Some(state) {
+            if self.old.state != Some(state) && is_news(state) {
                 let warning = state == PromotionState::Failed;
                 self.notes.push(Note { warning, reason: word(state).to_owned(), message });
             }
@@ -242,6 +242,17 @@ pub(super) fn next<'a>(tasks: &'a [Task], status: &PromotionStepStatus) -> Optio
 
 pub(super) fn is_complete(status: &PromotionStepStatus, index: usize) -> bool {
     status.steps.get(index).is_some_and(|task| task.state == TaskState::Completed)
+}
+
+/// Whether people want to hear of it. What is merely under way stands in the status.
+fn is_news(state: PromotionState) -> bool {
+    match state {
+        PromotionState::Pending
+        | PromotionState::WaitingForMerge
+        | PromotionState::Verified
+        | PromotionState::Failed => true,
+        PromotionState::Promoting | PromotionState::HealthChecking => false,
+    }
 }
 
 fn word(state: PromotionState) -> &'static str {

@@ -4,7 +4,7 @@ use kardinal_api::kardinal::{Bundle, BundlePhase, PromotionState};
 
 use super::draft::Draft;
 use super::tasks::{Task, tasks};
-use super::{Plan, Snapshot, gates};
+use super::{Plan, Snapshot, gates, lane};
 
 /// Names the direct upstream environments of a step.
 const UPSTREAMS_ANNOTATION: &str = "kardinal.io/upstreams";
@@ -42,7 +42,7 @@ fn ready<'a>(snapshot: &Snapshot<'a>) -> Result<&'a Bundle, String> {
         });
     }
     may_begin(snapshot)?;
-    Ok(bundle)
+    lane::taken(snapshot).map_or(Ok(bundle), |taken| Err(taken.message))
 }
 
 /// The Bundle, unless it is gone or a newer one has taken its place.

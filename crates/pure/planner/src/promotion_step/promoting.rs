@@ -1,18 +1,22 @@
 //! A step that changes the world, task by task.
 
-use kardinal_api::kardinal::{Bundle, PromotionStepStatus, TaskState};
+use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStepStatus};
 use serde_json::{Map, Value, json};
 
 use super::draft::{self, Draft, output};
 use super::tasks::{Call, Problem, Task, TaskKind, opens_pull_request, tasks};
-use super::{Effect, FINALIZER, Plan, PullRequestOrder, Snapshot, TaskCall, body, change, pending};
+use super::{Effect, FINALIZER, Plan, PullRequestOrder, Snapshot, TaskCall, body, change, lane, pending};
 
 pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let mut draft = Draft::new(snapshot);
-    let bundle = match go_ahead(snapshot, &draft.status) {
+    let bundle = match go_ahead(snapshot) {
         Ok(bundle) => bundle,
-        Err(waiting) => {
+        Err(Wait::Here(waiting)) => {
             draft.say(waiting);
+            return draft.plan();
+        }
+        Err(Wait::Outside(waiting)) => {
+            draft.enter(PromotionState::Pending, waiting);
             return draft.plan();
         }
     };
@@ -31,13 +35,27 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     }
 }
 
-fn go_ahead<'a>(snapshot: &Snapshot<'a>, status: &PromotionStepStatus) -> Result<&'a Bundle, String> {
-    let bundle = pending::usable_bundle(snapshot)?;
-    let begun = status.steps.iter().any(|task| task.state == TaskState::Completed);
-    match &snapshot.hold {
-        Some(hold) => Err(format!("held: {hold}")),
-        None if begun => Ok(bundle),
-        None => pending::may_begin(snapshot).map(|()| bundle),
+/// Why a step that is Promoting does not go on.
+enum Wait {
+    /// It goes on from where it is.
+    Here(String),
+    /// It begins again: another one has the environment.
+    Outside(String),
+}
+
+fn go_ahead<'a>(snapshot: &Snapshot<'a>) -> Result<&'a Bundle, Wait> {
+    let bundle = pending::usable_bundle(snapshot).map_err(Wait::Here)?;
+    if let Some(hold) = &snapshot.hold {
+        return Err(Wait::Here(format!("held: {hold}")));
+    }
+    if lane::has_begun(snapshot.step) {
+        return Ok(bundle);
+    }
+    pending::may_begin(snapshot).map_err(Wait::Here)?;
+    match lane::taken(snapshot) {
+        None => Ok(bundle),
+        Some(taken) if taken.keeps => Err(Wait::Here(taken.message)),
+        Some(taken) => Err(Wait::Outside(taken.message)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod body;
 mod crash;
+mod lane;
 mod merging;
 mod removal;
 mod starting;
@@ -26,6 +27,7 @@ const NOW: &str = "2026-04-14T14:00:00Z";
 pub(super) struct Scene {
     pub(super) step: PromotionStep,
     pub(super) bundle: Option<Bundle>,
+    pub(super) others: Vec<PromotionStep>,
     pub(super) hold: Option<String>,
     pub(super) gates: BTreeMap<String, PolicyGate>,
     pub(super) gate_texts: BTreeMap<String, String>,
@@ -58,6 +60,7 @@ impl Scene {
         Scene {
             step,
             bundle: Some(image_bundle()),
+            others: Vec::new(),
             hold: None,
             gates: BTreeMap::new(),
             gate_texts: BTreeMap::new(),
@@ -97,6 +100,7 @@ impl Scene {
         Snapshot {
             step: &self.step,
             bundle: self.bundle.as_ref(),
+            others: self.others.iter().collect(),
             hold: self.hold.clone(),
             gates: self.gates.iter().map(|(name, gate)| (name.clone(), gate)).collect(),
             gate_texts: self.gate_texts.clone(),

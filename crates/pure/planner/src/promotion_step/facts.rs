@@ -1,0 +1,58 @@
+//! From what was read to what a step wants to know.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
+use kardinal_manifest::Image;
+use kardinal_policy::{EnvironmentFacts, Facts};
+
+use super::ImageMove;
+use crate::bundle::name_of;
+use crate::policy_gate::Place;
+
+/// Why everything is held: somebody froze the Pipeline, or paused it.
+pub fn hold(pipeline: Option<&Pipeline>, freezes: &[PolicyGate]) -> Option<String> {
+    if let Some(freeze) = freezes.first() {
+        let why = freeze.spec.message.clone().unwrap_or_else(|| "the Pipeline is paused".to_owned());
+        return Some(why);
+    }
+    let pipeline = pipeline.filter(|pipeline| pipeline.spec.paused())?;
+    Some(format!("Pipeline `{}` is paused by `spec.paused`", name_of(&pipeline.metadata)))
+}
+
+/// What the pull request says about each gate, by name. Each comes with the place where it stands, as far as that is
+/// known.
+pub fn gate_texts(
+    step: &PromotionStep,
+    bundle: &Bundle,
+    previous: Option<&Bundle>,
+    gates: &[(PolicyGate, Option<Place>)],
+    now: Timestamp,
+) -> BTreeMap<String, String> {
+    let text = |gate: &PolicyGate, place: Option<&Place>| {
+        let environment = EnvironmentFacts {
+            name: &step.spec.environment,
+            approval: step.spec.approval.unwrap_or_default(),
+            upstreams: place.map(|place| place.upstreams.as_slice()).unwrap_or_default(),
+        };
+        kardinal_policy::detail(&gate.spec, &Facts { bundle, environment, previous, now })
+    };
+    gates
+        .iter()
+        .map(|(gate, place)| (name_of(&gate.metadata).to_owned(), text(gate, place.as_ref())))
+        .collect()
+}
+
+/// From which version to which each image goes.
+pub fn image_moves(before: &[Image], wanted: &[Image]) -> Vec<ImageMove> {
+    let version = |image: &Image| image.tag.clone().or_else(|| image.digest.clone());
+    let moves = wanted.iter().filter_map(|image| {
+        let old = before.iter().find(|old| {
+            old.repository == image.repository || old.name == image.repository || old.name == image.name
+        });
+        let (from, to) = (old.and_then(version), version(image)?);
+        (from.as_ref() != Some(&to)).then(|| ImageMove { repository: image.repository.clone(), from, to })
+    });
+    moves.collect()
+}

@@ -1,0 +1,73 @@
+//! One Bundle at a time: an environment belongs to one step until it is through, and the others wait.
+//!
+//! A step takes an environment by writing down that it is Promoting, and looks once more before its first deed. Of two
+//! that did so at the same time, at least the later one sees the other; the younger one steps back.
+
+use jiff::Timestamp;
+use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStep, TaskState};
+
+use super::Snapshot;
+use super::draft::{self, output};
+use crate::bundle::is_rollback;
+
+/// Why a step has to wait for another one.
+pub(super) struct Taken {
+    /// Who is in the way, and with what.
+    pub(super) message: String,
+    /// Whether the step keeps its own claim while it waits: it was there first, and the others have done nothing yet.
+    pub(super) keeps: bool,
+}
+
+/// Who has the environment, when it is somebody else.
+pub(super) fn taken(snapshot: &Snapshot<'_>) -> Option<Taken> {
+    let holder = holder(snapshot.bundle, snapshot.others.iter().copied())?;
+    let mut all = snapshot.others.iter().filter(|other| occupies(other, snapshot.bundle));
+    let keeps = all.all(|other| !has_begun(other) && age(snapshot.step) < age(other));
+    let (name, environment) = (&holder.spec.bundle_ref, &holder.spec.environment);
+    Some(Taken { message: format!("waiting for `{name}` to leave `{environment}`: {}", deed(holder)), keeps })
+}
+
+/// The step that has the environment while a Bundle wants to get in; of several the one that came first.
+pub(crate) fn holder<'a>(
+    bundle: Option<&Bundle>,
+    others: impl Iterator<Item = &'a PromotionStep>,
+) -> Option<&'a PromotionStep> {
+    others.filter(|other| occupies(other, bundle)).min_by_key(|other| age(other))
+}
+
+/// What a step does in the environment that it has.
+pub(crate) fn deed(step: &PromotionStep) -> String {
+    let status = step.status.as_ref();
+    let number = status.and_then(|status| output(status, draft::PR_NUMBER)).unwrap_or("?");
+    match status.and_then(|status| status.state) {
+        Some(PromotionState::HealthChecking) => "its health is being checked".to_owned(),
+        Some(PromotionState::WaitingForMerge) => format!("its PR #{number} is open"),
+        Some(PromotionState::Failed) => format!("its PR #{number} is being closed"),
+        _ => "its change is being written".to_owned(),
+    }
+}
+
+/// Whether a step has its environment to itself. A rollback does not wait for a version to become healthy: it may be
+/// made because that version never will.
+fn occupies(step: &PromotionStep, wanted_by: Option<&Bundle>) -> bool {
+    let Some(status) = &step.status else { return false };
+    match status.state {
+        Some(PromotionState::Promoting | PromotionState::WaitingForMerge) => true,
+        Some(PromotionState::HealthChecking) => !wanted_by.is_some_and(is_rollback),
+        None | Some(PromotionState::Pending | PromotionState::Verified | PromotionState::Failed) => {
+            output(status, draft::PR_STATE) == Some("open")
+        }
+    }
+}
+
+/// Whether a step has done something that can be seen.
+pub(super) fn has_begun(step: &PromotionStep) -> bool {
+    let tasks = step.status.iter().flat_map(|status| &status.steps);
+    tasks.into_iter().any(|task| task.state == TaskState::Completed)
+}
+
+/// Who came first; steps of the same second are told apart by name.
+fn age(step: &PromotionStep) -> (Option<Timestamp>, Option<&str>) {
+    let created = step.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    (created, step.metadata.name.as_deref())
+}
