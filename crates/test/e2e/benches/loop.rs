@@ -1,7 +1,8 @@
 //! `make bench-loop`: how long a version travels, and what it costs, as one table.
 //!
 //! Speed is told as a ratio within one run on one machine. Nothing passes or fails here. Runs on loopback only and
-//! leaves nothing behind.
+//! leaves nothing behind. The names of parts, `chain`, `many`, `repository` or `gitea`, run only those:
+//! `cargo bench -p kardinal-e2e --bench loop -- chain`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the table is what this program is run for")]
 
@@ -20,13 +21,23 @@ use table::Row;
 
 fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|part| !part.starts_with('-')).collect();
+    let wants = |part: &str| wanted.is_empty() || wanted.iter().any(|name| name == part);
     let mut rows: Vec<Row> = Vec::new();
-    for environments in [3, 150] {
-        rows.extend(told(runtime.block_on(travel::chain(environments))?));
+    if wants("chain") {
+        for environments in [3, 150] {
+            rows.extend(told(runtime.block_on(travel::chain(environments))?));
+        }
     }
-    rows.extend(told(runtime.block_on(travel::many(200))?));
-    rows.extend(told(runtime.block_on(repository::rows())?));
-    rows.extend(told(runtime.block_on(forge::rows())?));
+    if wants("many") {
+        rows.extend(told(runtime.block_on(travel::many(200))?));
+    }
+    if wants("repository") {
+        rows.extend(told(runtime.block_on(repository::rows())?));
+    }
+    if wants("gitea") {
+        rows.extend(told(runtime.block_on(forge::rows())?));
+    }
     println!("{}", table::render(&rows));
     println!("{}", NOTES.trim());
     Ok(())

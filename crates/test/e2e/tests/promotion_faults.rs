@@ -1,4 +1,5 @@
-//! Every request of a promotion's whole life is refused once, and every watch is dropped once: it always ends the same.
+//! Every request of a promotion's whole life is refused once in each way, and every watch is dropped: it always ends
+//! the same.
 
 #[path = "promotion_crash/life.rs"]
 mod life;
@@ -15,8 +16,8 @@ const CODES: [StatusCode; 3] =
 /// What goes wrong in one run.
 #[derive(Debug, Clone, Copy)]
 enum Trouble {
-    /// Every [`STRIDE`]th request is refused, beginning with this one.
-    Refused { first: usize },
+    /// Every [`STRIDE`]th request is refused in this way, beginning with this one.
+    Refused { first: usize, code: StatusCode },
     /// Every second watch ends after so many events: those with odd numbers, or those with even ones.
     Dropped { odd: bool, after: usize, gone: bool },
 }
@@ -24,11 +25,10 @@ enum Trouble {
 impl Trouble {
     fn befall(self, heard: &Heard<'_>) -> Fate {
         match self {
-            Trouble::Refused { first }
+            Trouble::Refused { first, code }
                 if heard.kind != Kind::Watch && heard.number % STRIDE == first % STRIDE =>
             {
-                let code = CODES.get((heard.number / STRIDE + first) % CODES.len()).copied();
-                Fate::Answered(code.unwrap_or_default())
+                Fate::Answered(code)
             }
             Trouble::Dropped { odd, after, gone }
                 if heard.kind == Kind::Watch && (heard.number % 2 == 1) == odd =>
@@ -53,8 +53,8 @@ fn all_end_the_same(troubles: &[Trouble]) -> anyhow::Result<()> {
 
 #[test]
 fn a_refusal_of_every_request_changes_nothing() -> anyhow::Result<()> {
-    let troubles: Vec<Trouble> = (1..=STRIDE).map(|first| Trouble::Refused { first }).collect();
-    all_end_the_same(&troubles)
+    let each = |code| (1..=STRIDE).map(move |first| Trouble::Refused { first, code });
+    all_end_the_same(&CODES.into_iter().flat_map(each).collect::<Vec<_>>())
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Whoever is not a controller: those who release, review, override, pause and push.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +12,18 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::scenario::{Gate, Release};
+use crate::config::{CONFIG, Settings, flag};
+use crate::scenario::{Gate, Load, Release};
 use crate::world::{NAMESPACE, REPOSITORY, World};
 use crate::{Random, Scenario};
+
+/// What was done that nobody could know before.
+#[derive(Debug, Default)]
+pub(crate) struct Deeds {
+    pub(crate) strangers: Vec<Stranger>,
+    /// The commits of the configuration repository, each with the number of its release.
+    pub(crate) configured: BTreeMap<String, u64>,
+}
 
 /// A commit of somebody who knows nothing of promotions.
 #[derive(Debug, Clone)]
@@ -31,8 +41,8 @@ enum Event<'a> {
     Pause(bool),
 }
 
-/// Lets happen what was planned, in order; returns what strangers pushed.
-pub(crate) async fn happen(world: &World, scenario: &Scenario) -> anyhow::Result<Vec<Stranger>> {
+/// Lets happen what was planned, in order.
+pub(crate) async fn happen(world: &World, scenario: &Scenario) -> anyhow::Result<Deeds> {
     let mut events: Vec<(u64, Event<'_>)> = Vec::new();
     events.extend(scenario.bundles.iter().map(|release| (release.at, Event::Release(release))));
     let overridden =
@@ -44,43 +54,83 @@ pub(crate) async fn happen(world: &World, scenario: &Scenario) -> anyhow::Result
         events.extend([(from, Event::Pause(true)), (to, Event::Pause(false))]);
     }
     events.sort_by_key(|(at, _)| *at);
-    let mut strangers = Vec::new();
+    let mut deeds = Deeds::default();
     for (at, event) in events {
         world.wait_until(at).await;
         match event {
-            Event::Release(release) => world.apply(NAMESPACE, &release.manifest()).await?,
+            Event::Release(release) => {
+                let commit = match release.load {
+                    Load::Image => None,
+                    Load::Config | Load::Mixed => Some(configure(world, scenario, release).await?),
+                };
+                world.apply(NAMESPACE, &release.manifest(&world.url(CONFIG), commit.as_deref())).await?;
+                deeds.configured.extend(commit.map(|commit| (commit, release.number)));
+            }
             Event::Override(gate) => world.apply(POLICIES, &gate.manifest(true)).await?,
             Event::Restart => world.restart().await?,
-            Event::Push(place) => strangers.push(push(world, at, place).await?),
+            Event::Push(file) => deeds.strangers.push(push(world, at, file).await?),
             Event::Pause(paused) => {
-                world.apply(NAMESPACE, &scenario.pipeline(&world.url(), paused)).await?;
+                world.apply(NAMESPACE, &scenario.pipeline(&world.url(REPOSITORY), paused)).await?;
             }
         }
     }
-    Ok(strangers)
+    Ok(deeds)
 }
 
-async fn push(world: &World, at: u64, place: Option<&str>) -> anyhow::Result<Stranger> {
-    let path = match place {
-        Some(environment) => format!("environments/{environment}/kustomization.yaml"),
-        None => format!("notes-{at}.md"),
-    };
-    let line = format!("# somebody was here at {at}");
+/// What the lines of strangers begin with.
+pub(crate) const STRANGE: &str = "# somebody was here at ";
+
+/// A stranger adds a line to a file that others know, or to one of their own.
+async fn push(world: &World, at: u64, file: Option<&str>) -> anyhow::Result<Stranger> {
+    let path = file.map_or_else(|| format!("notes-{at}.md"), str::to_owned);
+    let line = format!("{STRANGE}{at}");
+    let change = Addition { path: path.clone(), line: line.clone() };
+    let commit = commit(world, REPOSITORY, &format!("Notes of {at}"), change).await?;
+    Ok(Stranger { commit, path, line })
+}
+
+/// Somebody changes the configuration for a release.
+async fn configure(world: &World, scenario: &Scenario, release: &Release) -> anyhow::Result<String> {
+    let settings = scenario.settings_at(release.number).text();
+    let files = [(Settings::FILE.to_owned(), settings), flag(release.number)];
+    commit(world, CONFIG, &format!("Setting {}", release.number), Contents(files.into())).await
+}
+
+/// Commits to `main` as a person would.
+async fn commit(
+    world: &World,
+    repository: &str,
+    subject: &str,
+    change: impl Change + 'static,
+) -> anyhow::Result<String> {
     let order = Order {
         base: "main".to_owned(),
         branch: "main".to_owned(),
-        message: format!("Notes of {at}\n"),
+        message: format!("{subject}\n"),
         author: Author {
             name: "somebody".to_owned(),
             email: "somebody@example.org".to_owned(),
             time: world.now(),
         },
-        identity: format!("Notes: {at}"),
-        change: Arc::new(Addition { path: path.clone(), line: line.clone() }),
+        identity: format!("Subject: {subject}"),
+        change: Arc::new(change),
     };
-    let remote = world.workshop.remote(NAMESPACE, REPOSITORY);
-    let committed = world.workshop.git.commit(&remote, &order).await?;
-    Ok(Stranger { commit: committed.commit, path, line })
+    let remote = world.workshop.remote(NAMESPACE, repository);
+    Ok(world.workshop.git.commit(&remote, &order).await?.commit)
+}
+
+/// Files as they shall be.
+struct Contents(Vec<(String, String)>);
+
+impl Change for Contents {
+    fn apply<'a>(&'a self, _: &'a dyn Tree) -> BoxFuture<'a, Result<Vec<Write>, ChangeError>> {
+        let write = |(path, content): &(String, String)| Write {
+            path: path.clone(),
+            content: Some(content.clone().into_bytes()),
+        };
+        let writes = self.0.iter().map(write).collect();
+        Box::pin(async move { Ok(writes) })
+    }
 }
 
 /// Puts a line at the top of a file.

@@ -4,8 +4,10 @@
 //! Nothing here looks at the wall clock or at a source of true randomness: a seed tells its story again.
 
 mod check;
+mod config;
 mod fate;
 mod hands;
+mod patience;
 mod random;
 mod scenario;
 mod world;

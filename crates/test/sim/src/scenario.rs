@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 use crate::Random;
+use crate::config::Settings;
 
 /// How long things happen; after that nothing fails any more.
 pub(crate) const HORIZON: u64 = 2400;
-/// Before this hour of the day the scheduled gates are closed. Worlds begin half an hour earlier.
-pub(crate) const OPENING_HOUR: i8 = 11;
+/// At this hour some gates open and others close. Worlds begin half an hour earlier.
+const TURNING_HOUR: &str = "2026-04-09T11:00:00Z";
 /// When that hour comes.
-pub(crate) const OPENING: f64 = 1800.0;
+pub(crate) const TURN: f64 = 1800.0;
 /// How many minutes a soak gate asks for.
 pub(crate) const SOAK: i64 = 4;
 
@@ -26,7 +27,7 @@ pub struct Scenario {
     pub(crate) bundles: Vec<Release>,
     /// When the controllers die.
     pub(crate) restarts: Vec<u64>,
-    /// When a stranger pushes, and into whose directory, if anybody's.
+    /// When a stranger pushes, and into which file, if it is one that others know.
     pub(crate) strangers: Vec<(u64, Option<String>)>,
     /// From when to when the Pipeline is paused.
     pub(crate) pause: Option<(u64, u64)>,
@@ -39,6 +40,8 @@ pub(crate) struct Environment {
     pub(crate) name: String,
     upstreams: Option<Vec<String>>,
     pub(crate) way: Way,
+    /// Whether configuration is laid over what is there, instead of picked.
+    pub(crate) overlaid: bool,
     /// How long a version takes to run.
     pace: u64,
 }
@@ -64,19 +67,31 @@ pub(crate) struct Gate {
 /// What a gate asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asks {
-    Hour,
+    Later,
+    Earlier,
     Soak,
     Never,
     Nonsense,
+}
+
+/// What a Bundle carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Load {
+    Image,
+    Config,
+    Mixed,
 }
 
 /// A Bundle to come.
 #[derive(Debug, Clone)]
 pub(crate) struct Release {
     pub(crate) at: u64,
+    /// Its place among the others, counted from 1.
+    pub(crate) number: u64,
     pub(crate) name: String,
-    pub(crate) version: String,
-    pub(crate) pinned: bool,
+    pub(crate) load: Load,
+    version: String,
+    pinned: bool,
     target: Option<String>,
     skip: Vec<String>,
     /// Where it never runs.
@@ -105,7 +120,7 @@ impl Scenario {
         let restarts = times(&mut random, 2);
         let strangers = times(&mut random, 2)
             .into_iter()
-            .map(|at| (at, if random.percent(50) { random.pick(&names).cloned() } else { None }))
+            .map(|at| (at, if random.percent(60) { known_file(&mut random, &environments) } else { None }))
             .collect();
         let pause = random.percent(20).then(|| {
             let from = random.below(HORIZON / 2);
@@ -148,6 +163,17 @@ impl Scenario {
         })
     }
 
+    /// The settings of the configuration repository right after the commit of a release.
+    pub(crate) fn settings_at(&self, number: u64) -> Settings {
+        let made = self.bundles.iter().filter(|release| release.load != Load::Image);
+        made.map(|release| release.number).filter(|made| *made <= number).collect()
+    }
+
+    /// Whether some version never runs in an environment.
+    pub(crate) fn breaks_in(&self, environment: &str) -> bool {
+        self.bundles.iter().any(|release| release.broken_in.as_deref() == Some(environment))
+    }
+
     /// What becomes of a version in an environment.
     pub(crate) fn rollout(&self, environment: &str, version: &str) -> Rollout {
         let broken = |release: &Release| {
@@ -173,8 +199,21 @@ impl Environment {
             if let Some(upstreams) = &self.upstreams {
                 fields.insert("dependsOn".to_owned(), json!(upstreams));
             }
+            if self.overlaid {
+                fields.insert("steps".to_owned(), self.steps());
+            }
         }
         environment
+    }
+
+    /// The default tasks, but for how configuration comes in.
+    fn steps(&self) -> Value {
+        let before = ["git-clone", "kustomize-set-image"];
+        let reviewed: &[&str] = if self.way == Way::Direct { &[] } else { &["open-pr", "wait-for-merge"] };
+        let after = ["git-commit", "git-push"].iter().chain(reviewed).chain(&["health-check"]);
+        let plain = |name: &&str| json!({"uses": name});
+        let merge = json!({"uses": "config-merge", "config": {"strategy": "overlay"}});
+        before.iter().map(plain).chain([merge]).chain(after.map(plain)).collect()
     }
 }
 
@@ -182,12 +221,16 @@ impl Gate {
     /// The gate, with its override when it is given.
     pub(crate) fn manifest(&self, overridden: bool) -> Value {
         let expression = match self.asks {
-            Asks::Hour => format!("schedule.hour >= {OPENING_HOUR}"),
+            Asks::Later => "schedule.hour >= 11".to_owned(),
             Asks::Soak => format!("bundle.upstreamSoakMinutes >= {SOAK}"),
-            Asks::Never => "false".to_owned(),
+            Asks::Earlier | Asks::Never => "false".to_owned(),
             Asks::Nonsense => "bundle.labels['missing'] == 'x' && size(bundle.version) / 0 > 1".to_owned(),
         };
-        let overrides = if overridden { json!([{"reason": "it is urgent"}]) } else { json!([]) };
+        let overrides = match self.asks {
+            Asks::Earlier => json!([{"reason": "it is early", "expiresAt": TURNING_HOUR}]),
+            _ if overridden => json!([{"reason": "it is urgent"}]),
+            _ => json!([]),
+        };
         json!({
             "apiVersion": "kardinal.io/v1alpha1",
             "kind": "PolicyGate",
@@ -200,13 +243,28 @@ impl Gate {
 }
 
 impl Release {
-    /// The Bundle.
-    pub(crate) fn manifest(&self) -> Value {
+    /// The Bundle; `commit` is the one that was made for it, and `url` where.
+    pub(crate) fn manifest(&self, url: &str, commit: Option<&str>) -> Value {
+        let kind = match self.load {
+            Load::Image => "image",
+            Load::Config => "config",
+            Load::Mixed => "mixed",
+        };
+        let mut artifacts = json!({});
+        if let Some(fields) = artifacts.as_object_mut() {
+            if self.load != Load::Config {
+                let reference = format!("{IMAGE}:{}", self.version);
+                fields.insert("images".to_owned(), json!([{"name": APP, "reference": reference}]));
+            }
+            if let Some(commit) = commit {
+                fields.insert("gitCommit".to_owned(), json!({"repository": url, "sha": commit}));
+            }
+        }
         let mut bundle = json!({
             "apiVersion": "kardinal.io/v1alpha1",
             "kind": "Bundle",
             "metadata": {"name": self.name, "labels": {"kardinal.io/pipeline": APP}},
-            "spec": {"artifacts": {"images": [{"name": APP, "reference": format!("{IMAGE}:{}", self.version)}]}},
+            "spec": {"type": kind, "artifacts": artifacts},
         });
         let intent = match &self.target {
             Some(target) => json!({"target": target, "skip": self.skip}),
@@ -234,20 +292,34 @@ fn environments(random: &mut Random) -> Vec<Environment> {
         });
         let way = random.pick(&[Way::Direct, Way::Direct, Way::Reviewed, Way::Recorded]).copied();
         let pace = random.pick(&[0, 5, 40]).copied().unwrap_or_default();
-        all.push(Environment { name: format!("e{at}"), upstreams, way: way.unwrap_or(Way::Direct), pace });
+        all.push(Environment {
+            name: format!("e{at}"),
+            upstreams,
+            way: way.unwrap_or(Way::Direct),
+            overlaid: random.percent(30),
+            pace,
+        });
     }
     all
 }
 
+/// A file that promotions change. What is laid over takes strangers' lines away, and rightly so.
+fn known_file(random: &mut Random, environments: &[Environment]) -> Option<String> {
+    let environment = random.pick(environments)?;
+    let settings = random.percent(50) && !environment.overlaid;
+    let file = if settings { Settings::FILE } else { "kustomization.yaml" };
+    Some(format!("environments/{}/{file}", environment.name))
+}
+
 fn gates(random: &mut Random, environments: &[String]) -> Vec<Gate> {
+    const ALL: [Asks; 6] = [Asks::Later, Asks::Earlier, Asks::Soak, Asks::Soak, Asks::Never, Asks::Nonsense];
     let mut gates = Vec::new();
     for environment in environments {
         if !random.percent(35) {
             continue;
         }
-        let asks = random.pick(&[Asks::Hour, Asks::Soak, Asks::Soak, Asks::Never, Asks::Nonsense]).copied();
-        let asks = asks.unwrap_or(Asks::Never);
-        let stays = matches!(asks, Asks::Hour | Asks::Soak) || random.percent(30);
+        let asks = random.pick(&ALL).copied().unwrap_or(Asks::Never);
+        let stays = !matches!(asks, Asks::Never | Asks::Nonsense) || random.percent(30);
         let overridden = (!stays).then(|| random.below(HORIZON));
         gates.push(Gate {
             name: format!("gate-{environment}"),
@@ -260,7 +332,17 @@ fn gates(random: &mut Random, environments: &[String]) -> Vec<Gate> {
 }
 
 fn bundles(random: &mut Random, environments: &[String]) -> Vec<Release> {
-    let count = 1 + random.below(3);
+    const LOADS: [Load; 8] = [
+        Load::Image,
+        Load::Image,
+        Load::Image,
+        Load::Image,
+        Load::Image,
+        Load::Config,
+        Load::Config,
+        Load::Mixed,
+    ];
+    let count = 1 + random.below(4);
     let mut all = Vec::new();
     let mut at = 0;
     for number in 1..=count {
@@ -276,9 +358,17 @@ fn bundles(random: &mut Random, environments: &[String]) -> Vec<Release> {
             false => Vec::new(),
         };
         let broken_in = if random.percent(20) { random.pick(environments).cloned() } else { None };
+        let load = random.pick(&LOADS).copied().unwrap_or(Load::Image);
+        let letter = match load {
+            Load::Image => 'i',
+            Load::Config => 'c',
+            Load::Mixed => 'm',
+        };
         all.push(Release {
             at,
-            name: format!("b{number}"),
+            number,
+            name: format!("{letter}{number}"),
+            load,
             version: format!("{number}.0.0"),
             pinned: random.percent(10),
             target,

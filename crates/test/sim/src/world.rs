@@ -6,19 +6,21 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kardinal_cluster::{Clock as _, install};
-use kardinal_controllers::{Controllers, Settings};
+use kardinal_controllers::Controllers;
 use kardinal_testkit::clock::VirtualClock;
 use kardinal_testkit::outside::workloads::Workloads;
 use kardinal_testkit::outside::{Seedling, Workshop};
 use kardinal_testkit::requests::Requests;
-use kardinal_testkit::shop::{APP, POLICIES, kustomization};
+use kardinal_testkit::shop::POLICIES;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::config::{CONFIG, Files, Settings};
 use crate::fate::Log;
+use crate::patience::PatientClock;
 use crate::scenario::HORIZON;
 use crate::{Random, Scenario, check, hands};
 
@@ -37,7 +39,7 @@ pub(crate) struct World {
     pub(crate) log: Log,
     pub(crate) start: Instant,
     overheard: kube::Client,
-    clock: VirtualClock,
+    clock: PatientClock,
     controllers: tokio::sync::Mutex<Option<Controllers>>,
 }
 
@@ -60,7 +62,7 @@ pub(crate) fn live(scenario: &Scenario) -> anyhow::Result<()> {
             requests,
             log: Log::default(),
             start: Instant::now(),
-            clock,
+            clock: PatientClock::new(clock),
             controllers: tokio::sync::Mutex::default(),
         };
         let told = world.tell(scenario).await;
@@ -84,16 +86,17 @@ impl World {
         tokio::select! {
             told = self.story(scenario) => told,
             ended = hands::people(self, random) => ended.and(Err(anyhow!("people never stop"))),
-            broken = check::watch(self, scenario) => broken.and(Err(anyhow!("the watch never stops"))),
+            broken = check::watch(self) => broken.and(Err(anyhow!("the watch never stops"))),
             () = workloads.run() => Err(anyhow!("workloads never stop")),
+            () = self.clock.enough() => Err(anyhow!("time stands still: {:#?}", self.last_heard())),
         }
     }
 
     async fn story(&self, scenario: &Scenario) -> anyhow::Result<()> {
-        let strangers = hands::happen(self, scenario).await?;
+        let deeds = hands::happen(self, scenario).await?;
         self.wait_until(HORIZON).await;
         self.rest().await?;
-        check::at_rest(self, scenario, &strangers).await
+        check::at_rest(self, scenario, &deeds).await
     }
 
     /// Waits until nothing is written any more, and then for an hour in which nothing may be.
@@ -118,6 +121,12 @@ impl World {
         Ok(())
     }
 
+    /// What was heard last.
+    fn last_heard(&self) -> Vec<String> {
+        let heard = self.requests.take();
+        heard.iter().rev().take(12).rev().cloned().collect()
+    }
+
     /// What was written since the last call. Gates that are asked again say when that was.
     fn written(&self) -> Vec<String> {
         let asked = |what: &String| what.contains("/policygates/") && what.contains("/status?");
@@ -138,21 +147,24 @@ impl World {
             namespace.metadata.name = Some(name.to_owned());
             namespaces.create(&PostParams::default(), &namespace).await?;
         }
-        seedling()?.plant(&self.workshop, NAMESPACE, REPOSITORY)?;
-        let repository = json!({
-            "apiVersion": "forge.kardinal.io/v1alpha1", "kind": "Repository",
-            "metadata": {"name": REPOSITORY}, "spec": {},
-        });
-        self.apply(NAMESPACE, &repository).await?;
+        let (environments, configuration) = seedlings()?;
+        for (name, seedling) in [(REPOSITORY, environments), (CONFIG, configuration)] {
+            seedling.plant(&self.workshop, NAMESPACE, name)?;
+            let repository = json!({
+                "apiVersion": "forge.kardinal.io/v1alpha1", "kind": "Repository",
+                "metadata": {"name": name}, "spec": {},
+            });
+            self.apply(NAMESPACE, &repository).await?;
+        }
         for gate in &scenario.gates {
             self.apply(POLICIES, &gate.manifest(false)).await?;
         }
-        self.apply(NAMESPACE, &scenario.pipeline(&self.url(), false)).await
+        self.apply(NAMESPACE, &scenario.pipeline(&self.url(REPOSITORY), false)).await
     }
 
-    /// The repository's URL.
-    pub(crate) fn url(&self) -> String {
-        self.workshop.remote(NAMESPACE, REPOSITORY).url
+    /// A repository's URL.
+    pub(crate) fn url(&self, repository: &str) -> String {
+        self.workshop.remote(NAMESPACE, repository).url
     }
 
     /// Applies a manifest, as a person who does not fail.
@@ -168,8 +180,13 @@ impl World {
 
     async fn begin(&self) -> anyhow::Result<()> {
         let outside = self.workshop.outside(self.overheard.clone(), &self.requests)?;
-        let clock = Arc::new(self.clock);
-        let controllers = Controllers::start(self.overheard.clone(), clock, &Settings::default(), outside);
+        let clock = Arc::new(self.clock.clone());
+        let controllers = Controllers::start(
+            self.overheard.clone(),
+            clock,
+            &kardinal_controllers::Settings::default(),
+            outside,
+        );
         *self.controllers.lock().await = Some(controllers);
         Ok(())
     }
@@ -191,7 +208,7 @@ impl World {
     /// Tells the controllers that something has happened in the repository.
     pub(crate) async fn notify(&self) {
         if let Some(controllers) = &*self.controllers.lock().await {
-            controllers.repository_changed(&[self.url()]);
+            controllers.repository_changed(&[self.url(REPOSITORY)]);
         }
     }
 
@@ -201,13 +218,22 @@ impl World {
     }
 }
 
-/// The repository that every world begins with: made once.
-fn seedling() -> anyhow::Result<&'static Seedling> {
-    static SEEDLING: OnceLock<Result<Seedling, String>> = OnceLock::new();
-    let made = SEEDLING.get_or_init(|| {
-        let file = |at: usize| (format!("environments/e{at}/kustomization.yaml"), kustomization("1.28.0"));
-        let files: Vec<(String, String)> = (0..5).map(file).collect();
-        Seedling::of(&files).map_err(|error| format!("{error:#}"))
+/// The repositories that every world begins with, made once: that of the environments and that of the configuration.
+fn seedlings() -> anyhow::Result<(&'static Seedling, &'static Seedling)> {
+    static SEEDLINGS: OnceLock<Result<(Seedling, Seedling), String>> = OnceLock::new();
+    let made = SEEDLINGS.get_or_init(|| {
+        let files: Vec<(String, String)> = (0..5)
+            .flat_map(|at| {
+                let place = move |(name, text)| (format!("environments/e{at}/{name}"), text);
+                Files::first().all().into_iter().map(place)
+            })
+            .collect();
+        let settings = [(Settings::FILE.to_owned(), Settings::default().text())];
+        let both = Seedling::of(&files).and_then(|first| Ok((first, Seedling::of(&settings)?)));
+        both.map_err(|error| format!("{error:#}"))
     });
-    made.as_ref().map_err(|message| anyhow!("{message}: the repository of `{APP}`"))
+    match made {
+        Ok((environments, configuration)) => Ok((environments, configuration)),
+        Err(message) => Err(anyhow!("{message}")),
+    }
 }

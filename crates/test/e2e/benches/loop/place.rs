@@ -127,6 +127,17 @@ impl Place {
         .await
     }
 
+    /// Waits until nothing has been asked for a second.
+    pub(crate) async fn quiet(&self) {
+        loop {
+            self.requests.take();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if self.requests.take().is_empty() {
+                return;
+            }
+        }
+    }
+
     /// Waits until all these Bundles are verified.
     pub(crate) async fn verified(&self, bundles: &[String]) -> anyhow::Result<()> {
         let api: Api<Bundle> = Api::namespaced(self.client.clone(), "default");

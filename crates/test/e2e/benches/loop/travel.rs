@@ -91,6 +91,7 @@ pub(crate) async fn many(pipelines: usize) -> anyhow::Result<Vec<Row>> {
     let busy = cpu()? - busy;
     let asked = place.requests.take().iter().filter(|request| !request.contains("watch=true")).count();
     let resident = memory()?;
+    place.quiet().await;
     let (idle, pause) = (cpu()?, Duration::from_secs(5));
     tokio::time::sleep(pause).await;
     let idle = (cpu()? - idle) / pause.as_secs_f64() * 100.0;
