@@ -116,7 +116,12 @@ async fn report(
         // It has come to rest, perhaps for good: what was read is read again when it is needed.
         remembered.read = Read::default();
     }
-    let wake = [plan.wake, retry.map(|delay| now + delay), retry_wake(&remembered.memory), later];
+    let again = match plan.teardown {
+        // The walk is over, and what it wanted to look at does not count any more.
+        Some(_) => outcomes.is_refused().then(|| now + act::RETRY),
+        None => retry_wake(&remembered.memory),
+    };
+    let wake = [plan.wake, retry.map(|delay| now + delay), again, later];
     Next::At(wake.into_iter().flatten().min())
 }
 

@@ -146,18 +146,22 @@ impl Local {
 
     async fn close_with(&self, number: u64, comment: Option<&str>) -> Result<(), Error> {
         let now = Timestamp::now();
-        self.edit(number, |pr, spec| {
-            let given_up = spec.desired() == Desired::Closed || state(pr) != PullRequestState::Open;
-            if given_up {
-                return;
-            }
-            spec.desired = Some(Desired::Closed);
-            if let Some(body) = comment {
-                say(spec, body, now);
-            }
-        })
-        .await?;
-        Ok(())
+        let pr = self
+            .edit(number, |pr, spec| {
+                let given_up = spec.desired() == Desired::Closed || state(pr) != PullRequestState::Open;
+                if given_up {
+                    return;
+                }
+                spec.desired = Some(Desired::Closed);
+                if let Some(body) = comment {
+                    say(spec, body, now);
+                }
+            })
+            .await?;
+        match state(&pr) {
+            PullRequestState::Open => Err(soon(format!("pull request #{number} is being closed"))),
+            PullRequestState::Merged | PullRequestState::Closed => Ok(()),
+        }
     }
 
     async fn change(&self, number: u64, changes: &Changes) -> Result<(), Error> {

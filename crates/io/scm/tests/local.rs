@@ -151,10 +151,12 @@ async fn a_merge_is_asked_for_and_waited_for() {
 #[tokio::test]
 async fn closing_says_why_once() {
     let world = World::new().await;
-    world.opened().await;
+    let name = world.opened().await;
     for _ in 0..2 {
-        world.forge.close(7, Some("superseded")).await.unwrap();
+        assert!(fault(world.forge.close(7, Some("superseded")).await).contains("is being closed"));
     }
+    world.answer(&name, json!({ "state": "Closed" })).await;
+    world.forge.close(7, Some("superseded")).await.unwrap();
     let spec = world.only().await.spec;
     assert_eq!((spec.desired(), spec.comments.len()), (wire::Desired::Closed, 1));
     assert_eq!(spec.comments[0].body, "superseded");

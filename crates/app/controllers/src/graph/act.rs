@@ -12,8 +12,8 @@ use super::observe::Observation;
 use super::routes;
 use crate::Context;
 
-/// How long to wait after a write of our own bookkeeping failed.
-const RETRY: SignedDuration = SignedDuration::from_secs(2);
+/// How long to wait after a write of our own bookkeeping, or of a teardown, failed.
+pub(super) const RETRY: SignedDuration = SignedDuration::from_secs(2);
 
 /// What came of a plan.
 #[derive(Default)]
@@ -51,6 +51,11 @@ enum Done {
 }
 
 impl Outcomes {
+    /// Whether some action of the walk was not carried out.
+    pub(super) fn is_refused(&self) -> bool {
+        self.walked.iter().any(|(_, outcome)| !matches!(outcome, Outcome::Done(_) | Outcome::Gone))
+    }
+
     fn add(&mut self, done: Done) {
         match done {
             Done::Walked(action, outcome) => {

@@ -230,7 +230,9 @@ impl<'a> Draft<'a> {
     fn step_spec(&self, environment: &Environment) -> PromotionStepSpec {
         let git = &self.pipeline.spec.git;
         let approval = environment.approval();
-        let recorded = approval == Approval::Auto && is_automatic_rollback(self.bundle);
+        // Tasks of its own say for themselves whether there is a pull request.
+        let default_tasks = environment.steps.is_none();
+        let recorded = approval == Approval::Auto && default_tasks && is_automatic_rollback(self.bundle);
         PromotionStepSpec {
             pipeline: name_of(&self.pipeline.metadata).to_owned(),
             environment: environment.name.clone(),
