@@ -65,7 +65,8 @@ pub(super) fn observe(
     let (namespace, name) = key;
     let watches = &controller.context.watches;
     let own = watches.view([&routes::graph_gvk(), &routes::revision_gvk()]);
-    if !own.settled() {
+    // A list of revisions that failed is not an empty one: they would be made again and again.
+    if !own.synced() {
         return Err(Unseen::TooEarly);
     }
     let graphs = own.kind(&routes::graph_gvk());
