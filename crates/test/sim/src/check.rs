@@ -6,8 +6,6 @@ mod lanes;
 mod records;
 mod waits;
 
-use std::time::Duration;
-
 use anyhow::Context as _;
 use kardinal_api::forge::PullRequest;
 use kardinal_api::kardinal::{Bundle, PromotionStep};
@@ -21,9 +19,6 @@ use crate::hands::Deeds;
 use crate::world::{NAMESPACE, REPOSITORY, World};
 
 pub(crate) use lanes::watch;
-
-/// How long a failing world may need to hear of a change.
-const HEARSAY: Duration = Duration::from_secs(240);
 
 /// What is left of a world.
 struct Rest<'a> {

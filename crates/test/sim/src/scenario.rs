@@ -122,10 +122,7 @@ impl Scenario {
             .into_iter()
             .map(|at| (at, if random.percent(60) { known_file(&mut random, &environments) } else { None }))
             .collect();
-        let pause = random.percent(20).then(|| {
-            let from = random.below(HORIZON / 2);
-            (from, from + 300 + random.below(600))
-        });
+        let pause = pause(&mut random, &gates);
         let often = |random: &mut Random, all: &[u64]| random.pick(all).copied().unwrap_or_default();
         let failures = Failures {
             server: often(&mut random, &[0, 0, 3, 10]),
@@ -303,6 +300,15 @@ fn environments(random: &mut Random) -> Vec<Environment> {
     all
 }
 
+/// When the Pipeline is paused. Whoever came through a gate and was held must not go on when the gate has closed.
+fn pause(random: &mut Random, gates: &[Gate]) -> Option<(u64, u64)> {
+    if gates.iter().any(|gate| gate.asks == Asks::Earlier) && random.percent(50) {
+        return Some((900 + random.below(800), 1900 + random.below(600)));
+    }
+    let from = random.below(HORIZON / 2);
+    random.percent(20).then(|| (from, from + 300 + random.below(600)))
+}
+
 /// A file that promotions change. What is laid over takes strangers' lines away, and rightly so.
 fn known_file(random: &mut Random, environments: &[Environment]) -> Option<String> {
     let environment = random.pick(environments)?;
@@ -312,7 +318,8 @@ fn known_file(random: &mut Random, environments: &[Environment]) -> Option<Strin
 }
 
 fn gates(random: &mut Random, environments: &[String]) -> Vec<Gate> {
-    const ALL: [Asks; 6] = [Asks::Later, Asks::Earlier, Asks::Soak, Asks::Soak, Asks::Never, Asks::Nonsense];
+    const ALL: [Asks; 7] =
+        [Asks::Later, Asks::Earlier, Asks::Earlier, Asks::Soak, Asks::Soak, Asks::Never, Asks::Nonsense];
     let mut gates = Vec::new();
     for environment in environments {
         if !random.percent(35) {

@@ -6,7 +6,7 @@ use anyhow::{bail, ensure};
 use jiff::Timestamp;
 use kardinal_api::kardinal::Bundle;
 
-use super::{HEARSAY, Rest};
+use super::Rest;
 use crate::Scenario;
 use crate::fate::Attempt;
 use crate::scenario::{Asks, Gate, SOAK, TURN};
@@ -20,11 +20,17 @@ pub(super) fn check(rest: &Rest<'_>, attempts: &[Attempt]) -> anyhow::Result<()>
             }
         }
         if let Some((from, to)) = rest.scenario.pause {
-            let held = attempt.at > (from + HEARSAY.as_secs()) as f64 && attempt.at < to as f64;
+            let held = attempt.at > from as f64 + hearsay(rest.scenario) && attempt.at < to as f64;
             ensure!(!held, "{attempt:?} while the Pipeline was paused from {from} to {to}");
         }
     }
     Ok(())
+}
+
+/// How long the controllers may need to hear of a change, in seconds.
+fn hearsay(scenario: &Scenario) -> f64 {
+    let failures = &scenario.failures;
+    if failures.server + failures.watches == 0 { 5.0 } else { 240.0 }
 }
 
 /// Where everything before an environment is skipped there is nothing to soak in.
@@ -43,7 +49,7 @@ fn is_open(scenario: &Scenario, gate: &Gate, bundle: &Bundle, at: f64) -> bool {
     }
     match gate.asks {
         Asks::Later => at >= TURN,
-        Asks::Earlier => at <= TURN + HEARSAY.as_secs_f64(),
+        Asks::Earlier => at <= TURN + hearsay(scenario),
         Asks::Never | Asks::Nonsense => false,
         Asks::Soak => {
             let skip = bundle.spec.intent.clone().unwrap_or_default().skip;
