@@ -92,8 +92,16 @@ fn program() -> String {
         return "kardinal".to_owned();
     }
     let here = std::env::current_dir().ok();
-    let short = here.and_then(|here| this.strip_prefix(here).ok().map(Path::to_owned));
-    quoted(&short.unwrap_or(this))
+    quoted(&here.map_or_else(|| this.clone(), |here| typed_in(&here, &this)))
+}
+
+/// How people who are in a directory call a program: a shell looks for a bare name elsewhere.
+fn typed_in(here: &Path, program: &Path) -> PathBuf {
+    match program.strip_prefix(here) {
+        Ok(short) if short.components().count() == 1 => Path::new(".").join(short),
+        Ok(short) => short.to_owned(),
+        Err(_) => program.to_owned(),
+    }
 }
 
 /// A path as a shell takes it.
@@ -109,6 +117,14 @@ fn quoted(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shell_finds_what_is_printed() {
+        let typed = |program: &str| typed_in(Path::new("/srv"), Path::new(program));
+        assert_eq!(typed("/srv/target/release/kardinal"), Path::new("target/release/kardinal"));
+        assert_eq!(typed("/srv/kardinal").display().to_string(), "./kardinal");
+        assert_eq!(typed("/bin/kardinal"), Path::new("/bin/kardinal"));
+    }
 
     #[test]
     fn a_shell_takes_what_is_printed() {
