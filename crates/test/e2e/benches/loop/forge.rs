@@ -34,9 +34,9 @@ pub(crate) async fn rows() -> anyhow::Result<Vec<Row>> {
         made.create_repository("bench", &files)
     })
     .await??;
+    let place = Place::start().await?;
     let (through, counted) = count(&gitea.url).await?;
     let url = url.replace(&gitea.url, &through);
-    let place = Place::start().await?;
     place.healthy_workload("workloads", "1.1.0").await?;
     place
         .apply(&json!({
