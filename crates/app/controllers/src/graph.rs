@@ -118,7 +118,7 @@ async fn report(
     }
     let again = match plan.teardown {
         // The walk is over, and what it wanted to look at does not count any more.
-        Some(_) => outcomes.is_refused().then(|| now + act::RETRY),
+        Some(_) => outcomes.is_refused().then(|| now + crate::RETRY),
         None => retry_wake(&remembered.memory),
     };
     let wake = [plan.wake, retry.map(|delay| now + delay), again, later];

@@ -30,6 +30,7 @@ use serde_json::Value;
 pub use crate::graph::Note;
 use crate::health::HealthFacts;
 pub use facts::{gate_texts, hold, image_moves};
+pub use lane::is_outside;
 pub use report::{Report, report};
 pub use tasks::{Call, Problem, Task, TaskKind, tasks};
 

@@ -10,10 +10,7 @@ use serde_json::{Value, json};
 
 use super::observe::Observation;
 use super::routes;
-use crate::Context;
-
-/// How long to wait after a write of our own bookkeeping, or of a teardown, failed.
-pub(super) const RETRY: SignedDuration = SignedDuration::from_secs(2);
+use crate::{Context, RETRY};
 
 /// What came of a plan.
 #[derive(Default)]

@@ -10,7 +10,9 @@ use kardinal_cluster::View;
 use kardinal_graph::Gvk;
 use kardinal_planner::health::{self, HealthFacts, Target};
 use kardinal_planner::policy_gate::Place;
-use kardinal_planner::promotion_step::{PullRequest, Snapshot, gate_texts, hold, promoted_commit};
+use kardinal_planner::promotion_step::{
+    PullRequest, Snapshot, gate_texts, hold, is_outside, promoted_commit,
+};
 use serde_json::Value;
 
 use super::{Controller, routes};
@@ -104,9 +106,9 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
     };
     let pull_request = controller.remember(key, |memory| memory.pull_request.clone());
     let hold = hold(pipeline.as_ref(), &freezes);
-    let others = match begun(&step) {
-        true => Vec::new(),
-        false => list(&view, Some(namespace), |other| routes::beside(other, &step)),
+    let others = match is_outside(&step) {
+        true => list(&view, Some(namespace), |other| routes::beside(other, &step)),
+        false => Vec::new(),
     };
     Ok(Observation {
         key: key.clone(),
@@ -121,14 +123,6 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         health,
         previous: before,
     })
-}
-
-/// Whether the step has its environment already, so that the others do not matter.
-fn begun(step: &PromotionStep) -> bool {
-    !matches!(
-        step.status.as_ref().and_then(|status| status.state),
-        None | Some(PromotionState::Pending | PromotionState::Promoting)
-    )
 }
 
 /// Looks at what the adapter looks at, on the cluster that the step names.

@@ -20,9 +20,9 @@ pub(super) struct Taken {
 
 /// Who has the environment, when it is somebody else.
 pub(super) fn taken(snapshot: &Snapshot<'_>) -> Option<Taken> {
-    let holder = holder(snapshot.bundle, snapshot.others.iter().copied())?;
-    let mut all = snapshot.others.iter().filter(|other| occupies(other, snapshot.bundle));
-    let keeps = all.all(|other| !has_begun(other) && age(snapshot.step) < age(other));
+    let all = || snapshot.others.iter().copied().filter(|other| occupies(other, snapshot.bundle));
+    let holder = all().min_by_key(|other| age(other))?;
+    let keeps = all().all(|other| !has_begun(other) && age(snapshot.step) < age(other));
     let (name, environment) = (&holder.spec.bundle_ref, &holder.spec.environment);
     Some(Taken { message: format!("waiting for `{name}` to leave `{environment}`: {}", deed(holder)), keeps })
 }
@@ -33,6 +33,12 @@ pub(crate) fn holder<'a>(
     others: impl Iterator<Item = &'a PromotionStep>,
 ) -> Option<&'a PromotionStep> {
     others.filter(|other| occupies(other, bundle)).min_by_key(|other| age(other))
+}
+
+/// Whether a step may still have to wait for others.
+pub fn is_outside(step: &PromotionStep) -> bool {
+    let state = step.status.as_ref().and_then(|status| status.state);
+    matches!(state, None | Some(PromotionState::Pending | PromotionState::Promoting))
 }
 
 /// What a step does in the environment that it has.
