@@ -10,17 +10,15 @@ use kardinal_graph::ObjectId;
 use kardinal_planner::bundle::{self as planner, Effect, Snapshot};
 use serde_json::Value;
 
-use crate::Context;
 use crate::driver::{self, Key, Next};
-use crate::objects::{self, about, get, gvk, key_of, keys, label, list, text};
+use crate::objects::{self, about, all_keys, get, gvk, key_of, keys, label, list, text};
+use crate::{Context, facets};
 
 const PIPELINE: &str = "kardinal.io/pipeline";
 /// Where a step stands.
 const STATE: &str = "/status/state";
 /// Set on an object that is being deleted.
 const LEAVING: &str = "/metadata/deletionTimestamp";
-/// How long the record of a Bundle may be behind its steps.
-const PACE: SignedDuration = SignedDuration::from_millis(250);
 /// The field manager of a Bundle's status and of what is made for it.
 const MANAGER: &str = "kardinal-bundle-controller";
 
@@ -45,21 +43,23 @@ impl Controller {
     /// Whether a Bundle is verified wherever its Graph leads.
     fn has_arrived(&self, namespace: &str, bundle: &str) -> bool {
         let view = self.view();
-        let verified = keys::<PromotionStep>(&view, Some(namespace), |step| {
-            text(step, "/spec/bundleRef") == bundle && text(step, STATE) == "Verified"
-        });
-        let Some(graphs) = view.kind(&gvk::<Graph>()) else { return true };
-        let mut own =
-            graphs.list(Some(namespace)).filter(|graph| carried_by(graph).iter().any(|name| name == bundle));
-        own.all(|graph| {
-            let nodes = graph.pointer("/spec/nodes").and_then(Value::as_array).into_iter().flatten();
-            let steps = nodes.filter(|node| text(node, "/template/kind") == "PromotionStep").count();
-            steps <= verified.len()
+        let (Some(steps), Some(graphs)) = (view.kind(&gvk::<PromotionStep>()), view.kind(&gvk::<Graph>()))
+        else {
+            return true;
+        };
+        let of_bundle = || (facets::BUNDLE, bundle.to_owned());
+        let verified = steps
+            .filed(Some(namespace), of_bundle())
+            .filter(|(_, step)| text(step.tree(), STATE) == "Verified")
+            .count();
+        graphs.filed(Some(namespace), of_bundle()).all(|(_, graph)| {
+            let nodes = graph.tree().pointer("/spec/nodes").and_then(Value::as_array).into_iter().flatten();
+            nodes.filter(|node| text(node, "/template/kind") == "PromotionStep").count() <= verified
         })
     }
 
     fn bundles_of(&self, namespace: &str, pipeline: &str) -> Vec<Key> {
-        keys::<Bundle>(&self.view(), Some(namespace), |bundle| label(bundle, PIPELINE) == pipeline)
+        keys::<Bundle>(&self.view(), Some(namespace), facets::PIPELINE, pipeline)
     }
 }
 
@@ -76,7 +76,7 @@ impl driver::Controller for Controller {
 
     fn route(&self, change: &Change) -> Vec<Key> {
         if let Change::Kind(_) = change {
-            return keys::<Bundle>(&self.view(), None, |_| true);
+            return all_keys::<Bundle>(&self.view());
         }
         if let Some(bundle) = about(change, &gvk::<Bundle>()) {
             let (namespace, name) = key_of(bundle);
@@ -97,7 +97,7 @@ impl driver::Controller for Controller {
         }
         if let Some(graph) = about(change, &gvk::<Graph>()) {
             let namespace = key_of(graph).0;
-            return carried_by(graph).into_iter().map(|name| (namespace.clone(), name)).collect();
+            return facets::carried_by(graph).map(|name| (namespace.clone(), name.to_owned())).collect();
         }
         match about(change, &gvk::<PolicyGate>()) {
             // Instances belong to one Bundle; templates matter only when a Graph is made.
@@ -109,19 +109,25 @@ impl driver::Controller for Controller {
     }
 
     fn patience(&self, change: &Change) -> SignedDuration {
-        let Change::Object { old: Some(old), new: Some(new), .. } = change else {
-            return SignedDuration::ZERO;
+        let (old, new) = match change {
+            // A step has only been planned.
+            Change::Object { id, old: None, .. } if id.gvk == gvk::<PromotionStep>() => return crate::PACE,
+            Change::Object { old: Some(old), new: Some(new), .. } => (old, new),
+            _ => return SignedDuration::ZERO,
         };
         // The record may follow at its own pace; an end must not wait.
         let ended = match about(change, &gvk::<PromotionStep>()).map(|step| text(step, STATE)) {
             Some("Failed") => true,
-            Some("Verified") => self.has_arrived(&key_of(new).0, text(new, "/spec/bundleRef")),
+            Some("Verified") => {
+                let new = new.tree();
+                self.has_arrived(&key_of(new).0, text(new, "/spec/bundleRef"))
+            }
             _ => false,
         };
         let asked = ["/metadata/generation", "/metadata/labels", "/metadata/annotations", LEAVING]
             .iter()
-            .any(|field| old.pointer(field) != new.pointer(field));
-        if ended || asked || concerns_others(change) { SignedDuration::ZERO } else { PACE }
+            .any(|field| old.tree().pointer(field) != new.tree().pointer(field));
+        if ended || asked || concerns_others(change) { SignedDuration::ZERO } else { crate::PACE }
     }
 
     async fn pass(&self, key: &Key) -> Next {
@@ -132,7 +138,6 @@ impl driver::Controller for Controller {
         let Some(observation) = Observation::of(&view, key, &self.context.policy_namespaces) else {
             return Next::Never;
         };
-        // Whoever holds a view makes the watches copy what they change.
         drop(view);
         let now = self.context.clock.now();
         let plan = observation.plan(&self.context.policy_namespaces, now);
@@ -173,7 +178,8 @@ fn concerns_others(change: &Change) -> bool {
             .map(|field| bundle.pointer(field).cloned());
         (all, environments.map(serde_json::Map::len))
     };
-    id.gvk == gvk::<Bundle>() && old.as_deref().map(place) != new.as_deref().map(place)
+    id.gvk == gvk::<Bundle>()
+        && old.as_ref().map(|old| place(old.tree())) != new.as_ref().map(|new| place(new.tree()))
 }
 
 /// What was seen of one Bundle and everything around it.
@@ -193,21 +199,25 @@ impl Observation {
         let labels = bundle.metadata.labels.as_ref();
         let pipeline_name = labels.and_then(|labels| labels.get(PIPELINE)).cloned().unwrap_or_default();
         let pipeline: Option<Pipeline> = get(view, namespace, &pipeline_name);
-        let is_sibling = |other: &Value| label(other, PIPELINE) == pipeline_name && key_of(other) != *key;
-        let siblings = list(view, Some(namespace), is_sibling);
+        let mut siblings: Vec<Bundle> = list(view, namespace, facets::PIPELINE, &pipeline_name);
+        siblings.retain(|other| other.metadata.name != bundle.metadata.name);
         let extra = pipeline.iter().flat_map(|pipeline| &pipeline.spec.policy_namespaces);
         let mut namespaces: Vec<&String> = policy_namespaces.iter().chain(extra).chain([namespace]).collect();
         namespaces.sort();
         namespaces.dedup();
         // Templates, and the instances that were made for this Bundle; those of others do not matter.
-        let concerns = |gate: &Value| ["", name].contains(&label(gate, "kardinal.io/bundle"));
-        let gates = namespaces.iter().flat_map(|place| list(view, Some(place), concerns)).collect();
-        let wanted = planner::graph_names(&bundle);
-        let graphs = list(view, Some(namespace), |graph| {
-            wanted.iter().any(|name| text(graph, "/metadata/name") == name)
-                || carried_by(graph).contains(name)
-        });
-        let steps = list(view, Some(namespace), |step| text(step, "/spec/bundleRef") == name);
+        let gates = namespaces
+            .iter()
+            .flat_map(|place| ["", name].map(|of| list(view, place, facets::BUNDLE, of)))
+            .flatten()
+            .collect();
+        let mut graphs: Vec<Graph> = list(view, namespace, facets::BUNDLE, name);
+        for wanted in planner::graph_names(&bundle) {
+            if !graphs.iter().any(|graph| graph.metadata.name.as_ref() == Some(&wanted)) {
+                graphs.extend(get::<Graph>(view, namespace, &wanted));
+            }
+        }
+        let steps = list(view, namespace, facets::BUNDLE, name);
         Some(Observation { bundle, pipeline, siblings, gates, graphs, steps })
     }
 
@@ -223,17 +233,6 @@ impl Observation {
             now,
         })
     }
-}
-
-/// The Bundles that a Graph carries: its owner, or a node of it.
-fn carried_by(graph: &Value) -> Vec<String> {
-    let is_bundle = |object: &&Value| text(object, "/kind") == "Bundle";
-    let owners = graph.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
-    let nodes = graph.pointer("/spec/nodes").and_then(Value::as_array).into_iter().flatten();
-    let bodies = nodes.filter_map(|node| node.get("template").or_else(|| node.get("ref")));
-    let owners = owners.filter(is_bundle).map(|owner| text(owner, "/name").to_owned());
-    let nodes = bodies.filter(is_bundle).map(|body| text(body, "/metadata/name").to_owned());
-    owners.chain(nodes).collect()
 }
 
 /// Carries one effect out; what is done already is no failure.

@@ -43,7 +43,7 @@ impl Clusters {
         }
         let client = connect(context, namespace, secret).await?;
         let kinds = Arc::new(Kinds::new(client.clone()));
-        let (watches, mut received) = Watches::new(client, kinds, self.stop.clone());
+        let (watches, mut received) = Watches::new(client, kinds, |_, _| Vec::new(), self.stop.clone());
         let changes = self.changes.clone();
         // Ends when the watches end, which `stop` makes them do.
         tokio::spawn(async move {

@@ -16,8 +16,8 @@ use kardinal_planner::forge::{
 use serde_json::Value;
 
 use crate::driver::{self, Key, Next};
-use crate::objects::{self, about, get, gvk, key_of, keys, list, text};
-use crate::{Context, LocalForge};
+use crate::objects::{self, about, all_keys, get, gvk, key_of, list, text};
+use crate::{Context, LocalForge, facets};
 
 /// Keeps repositories, and merges or closes pull requests when somebody says so.
 pub(crate) struct Controller {
@@ -44,7 +44,7 @@ impl Controller {
     fn pushed_by(&self, step: &Value, change: &Change) -> Option<Key> {
         let Change::Object { old, .. } = change else { return None };
         let commit = |step: &Value| text(step, "/status/outputs/commit").to_owned();
-        if old.as_deref().map(commit).unwrap_or_default() == commit(step) {
+        if old.as_ref().map(|old| commit(old.tree())).unwrap_or_default() == commit(step) {
             return None;
         }
         let place = text(step, "/spec/git/url").strip_prefix(&self.local.url)?;
@@ -160,7 +160,7 @@ impl driver::Controller for Controller {
 
     fn route(&self, change: &Change) -> Vec<Key> {
         if let Change::Kind(_) = change {
-            return keys::<Repository>(&self.view(), None, |_| true);
+            return all_keys::<Repository>(&self.view());
         }
         if let Some(request) = about(change, &gvk::<PullRequest>()) {
             return vec![(key_of(request).0, text(request, "/spec/repository").to_owned())];
@@ -178,8 +178,8 @@ impl driver::Controller for Controller {
         }
         let now = self.context.clock.now();
         let repository: Option<Repository> = get(&view, &key.0, &key.1);
-        let requests: Vec<PullRequest> =
-            list(&view, Some(&key.0), |request| text(request, "/spec/repository") == key.1);
+        let requests: Vec<PullRequest> = list(&view, &key.0, facets::REPOSITORY, &key.1);
+        drop(view);
         let mut failed = None;
         if let Some(repository) = &repository {
             failed = self.keep_repository(key, repository, now).await.err();

@@ -7,7 +7,7 @@ mod routes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kardinal_cluster::Change;
 use kardinal_planner::graph::{self as planner, Memory};
 
@@ -33,8 +33,8 @@ struct Remembered {
     written: Option<Timestamp>,
 }
 
-/// The least time between two words about the mere progress of nodes.
-const PACE: SignedDuration = SignedDuration::from_millis(250);
+/// Graphs with so many nodes are kept as they were read until they come to rest.
+const LARGE: usize = 32;
 
 impl driver::Controller for Controller {
     const KIND: &'static str = "Graph";
@@ -65,13 +65,14 @@ impl driver::Controller for Controller {
 /// One pass over one Graph.
 async fn reconcile(controller: &Controller, key: &Key, remembered: &mut Remembered) -> Next {
     let Remembered { memory, read, .. } = remembered;
-    let observation = match observe::observe(controller, key, memory, read) {
-        Ok(observation) => observation,
+    let (observation, surroundings) = match observe::observe(controller, key, memory, read) {
+        Ok(seen) => seen,
         Err(Unseen::TooEarly) => return Next::At(None),
         Err(Unseen::Absent) => return Next::Never,
     };
     let checked = memory.check(&observation.graph, &observation.revisions);
-    let mut plan = planner::plan(&checked, &observation.snapshot(), memory);
+    let mut plan = planner::plan(&checked, &observation.snapshot(&surroundings), memory);
+    drop(surroundings);
     let outcomes = act::act(&controller.context, &observation, std::mem::take(&mut plan.stages)).await;
     report(controller, &observation, &checked, &plan, outcomes, remembered).await
 }
@@ -97,8 +98,10 @@ async fn report(
     }
     let report = planner::report(&observation.graph, checked, plan, memory, now);
     let mut retry = outcomes.failed;
-    let later =
-        remembered.written.map(|written| written + PACE).filter(|later| !report.urgent && *later > now);
+    let later = remembered
+        .written
+        .map(|written| written + crate::PACE)
+        .filter(|later| !report.urgent && *later > now);
     if let (Some(status), None) = (&report.status, later) {
         remembered.written = Some(now);
         match act::write_status(&controller.context, observation, status).await {
@@ -112,15 +115,18 @@ async fn report(
         }
     }
     let later = later.filter(|_| report.status.is_some());
-    if report.status.is_none() {
-        // It has come to rest, perhaps for good: what was read is read again when it is needed.
-        remembered.read = Read::default();
-    }
     let again = match plan.teardown {
         // The walk is over, and what it wanted to look at does not count any more.
         Some(_) => outcomes.is_refused().then(|| now + crate::RETRY),
         None => retry_wake(&remembered.memory),
     };
+    if report.status.is_none() || observation.graph.spec.nodes.len() < LARGE {
+        // What was read is read again when it is needed.
+        remembered.read = Read::default();
+    }
+    if report.status.is_none() {
+        remembered.memory.rest();
+    }
     let wake = [plan.wake, retry.map(|delay| now + delay), again, later];
     Next::At(wake.into_iter().flatten().min())
 }

@@ -9,6 +9,7 @@ pub mod metrics;
 mod bundle;
 mod clusters;
 mod driver;
+mod facets;
 mod forge;
 mod graph;
 mod objects;
@@ -35,6 +36,9 @@ use forges::Credentials;
 
 /// How long to wait after a write of our own bookkeeping failed.
 const RETRY: SignedDuration = SignedDuration::from_secs(2);
+
+/// How far a record may be behind what it tells of, so that several changes are written down at once.
+const PACE: SignedDuration = SignedDuration::from_millis(250);
 
 /// Who runs Graphs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -160,7 +164,7 @@ impl Controllers {
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         let kinds = Arc::new(Kinds::new(client.clone()));
-        let (watches, changes) = Watches::new(client.clone(), kinds.clone(), stop.clone());
+        let (watches, changes) = Watches::new(client.clone(), kinds.clone(), facets::of, stop.clone());
         let (remote, remote_changes) = mpsc::unbounded_channel();
         let context = Arc::new(Context {
             clock,

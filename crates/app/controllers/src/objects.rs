@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kardinal_cluster::events::{self, EventType};
+use kardinal_cluster::watches::Object;
 use kardinal_cluster::{Answer, Change, View};
 use kardinal_graph::{Gvk, ObjectId};
 use kardinal_planner::graph::Note;
@@ -32,22 +33,32 @@ where
     view.kind(&gvk::<K>())?.get(Some(namespace), name).and_then(|object| read(object))
 }
 
-/// The objects of a namespace (or of all) that `keep` wants, by namespace and name.
-pub(crate) fn list<K>(view: &View, namespace: Option<&str>, keep: impl Fn(&Value) -> bool) -> Vec<K>
+/// The objects of a namespace with this facet, by name.
+pub(crate) fn list<K>(view: &View, namespace: &str, facet: &'static str, value: &str) -> Vec<K>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
     let Some(store) = view.kind(&gvk::<K>()) else { return Vec::new() };
-    store.list(namespace).filter(|object| keep(object)).filter_map(|object| read(object)).collect()
+    let found = store.filed(Some(namespace), (facet, value.to_owned()));
+    found.filter_map(|(_, object)| read(object)).collect()
 }
 
-/// The names of the objects of a namespace that `keep` wants.
-pub(crate) fn keys<K>(view: &View, namespace: Option<&str>, keep: impl Fn(&Value) -> bool) -> Vec<Key>
+/// The names of the objects of a namespace (or of all) with this facet.
+pub(crate) fn keys<K>(view: &View, namespace: Option<&str>, facet: &'static str, value: &str) -> Vec<Key>
 where
     K: Resource<DynamicType = ()>,
 {
     let Some(store) = view.kind(&gvk::<K>()) else { return Vec::new() };
-    store.list(namespace).filter(|object| keep(object)).map(|object| key_of(object)).collect()
+    store.filed(namespace, (facet, value.to_owned())).map(|(name, _)| name.clone()).collect()
+}
+
+/// The names of all objects of a kind.
+pub(crate) fn all_keys<K>(view: &View) -> Vec<Key>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let Some(store) = view.kind(&gvk::<K>()) else { return Vec::new() };
+    store.list(None).map(|(name, _)| name.clone()).collect()
 }
 
 /// Namespace and name of an object.
@@ -72,17 +83,19 @@ pub(crate) fn label<'a>(object: &'a Value, name: &str) -> &'a str {
 /// The object of this kind that a change is about, in its newest form that is known.
 pub(crate) fn about<'a>(change: &'a Change, wanted: &Gvk) -> Option<&'a Value> {
     match change {
-        Change::Object { id, old, new } if id.gvk == *wanted => new.as_deref().or(old.as_deref()),
+        Change::Object { id, old, new } if id.gvk == *wanted => {
+            new.as_ref().or(old.as_ref()).map(|object| object.tree())
+        }
         _ => None,
     }
 }
 
-fn read<K: DeserializeOwned + Resource<DynamicType = ()>>(object: &Value) -> Option<K> {
-    match K::deserialize(object) {
+fn read<K: DeserializeOwned + Resource<DynamicType = ()>>(object: &Object) -> Option<K> {
+    match object.read() {
         Ok(object) => Some(object),
         Err(error) => {
             // The server validates our kinds, so this is one of a version we do not know.
-            let (namespace, name) = key_of(object);
+            let (namespace, name) = key_of(object.tree());
             tracing::error!(kind = %K::kind(&()), namespace, name, error = %error, "an object cannot be read");
             None
         }

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PromotionStep};
+use jiff::SignedDuration;
+use kardinal_api::kardinal::{Bundle, BundlePhase, BundleStatus, PIPELINE_LABEL, Pipeline, PromotionStep};
 use kardinal_cluster::{Change, View};
 use kardinal_graph::Gvk;
 use kardinal_planner::pipeline::{self as planner, Snapshot};
 
-use crate::Context;
 use crate::driver::{self, Key, Next};
-use crate::objects::{self, about, get, gvk, key_of, keys, label, list, text};
+use crate::objects::{self, about, all_keys, get, gvk, key_of, label, list, text};
+use crate::{Context, facets};
 
 const MANAGER: &str = "kardinal-pipeline-controller";
 
@@ -45,7 +46,7 @@ impl driver::Controller for Controller {
 
     fn route(&self, change: &Change) -> Vec<Key> {
         if let Change::Kind(_) = change {
-            return keys::<Pipeline>(&self.view(), None, |_| true);
+            return all_keys::<Pipeline>(&self.view());
         }
         if let Some(step) = about(change, &gvk::<PromotionStep>()) {
             return vec![(key_of(step).0, text(step, "/spec/pipeline").to_owned())];
@@ -56,18 +57,27 @@ impl driver::Controller for Controller {
         about(change, &gvk::<Pipeline>()).map(key_of).into_iter().collect()
     }
 
+    fn patience(&self, change: &Change) -> SignedDuration {
+        // How it stands follows from its steps, many of which may get on at once.
+        match about(change, &gvk::<PromotionStep>()) {
+            Some(_) => crate::PACE,
+            None => SignedDuration::ZERO,
+        }
+    }
+
     async fn pass(&self, key: &Key) -> Next {
         let view = self.view();
         if !view.synced() {
             return Next::At(None);
         }
         let Some(pipeline) = get::<Pipeline>(&view, &key.0, &key.1) else { return Next::Never };
-        let steps: Vec<PromotionStep> =
-            list(&view, Some(&key.0), |step| text(step, "/spec/pipeline") == key.1);
-        let promoting = keys::<Bundle>(&view, Some(&key.0), |bundle| {
-            label(bundle, PIPELINE_LABEL) == key.1 && text(bundle, "/status/phase") == "Promoting"
-        });
-        let promoting = !promoting.is_empty();
+        let steps: Vec<PromotionStep> = list(&view, &key.0, facets::PIPELINE, &key.1);
+        let bundles: Vec<Bundle> = list(&view, &key.0, facets::PIPELINE, &key.1);
+        let is_promoting = |bundle: &Bundle| {
+            matches!(&bundle.status, Some(BundleStatus { phase: Some(BundlePhase::Promoting), .. }))
+        };
+        let promoting = bundles.iter().any(is_promoting);
+        drop(view);
         let now = self.context.clock.now();
         let steps: Vec<&PromotionStep> = steps.iter().collect();
         let plan = planner::plan(&Snapshot { pipeline: &pipeline, steps: &steps, promoting, now });

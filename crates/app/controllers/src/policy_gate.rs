@@ -8,11 +8,10 @@ use kardinal_cluster::{Change, View};
 use kardinal_graph::{Gvk, referring_graphs};
 use kardinal_planner::bundle::last_verified;
 use kardinal_planner::policy_gate::{self as planner, MANAGER, Place, Snapshot};
-use serde_json::Value;
 
-use crate::Context;
 use crate::driver::{self, Key, Next};
-use crate::objects::{self, about, get, gvk, key_of, keys, label, list};
+use crate::objects::{self, about, all_keys, get, gvk, key_of, keys, label, list};
+use crate::{Context, facets};
 
 /// Asks the gates, at the right time.
 pub(crate) struct Controller {
@@ -34,10 +33,7 @@ impl Controller {
 
     /// The instances made from a template.
     fn instances(&self, (namespace, name): &Key) -> Vec<Key> {
-        keys::<PolicyGate>(&self.view(), None, |gate| {
-            label(gate, "kardinal.io/gate-template") == name
-                && label(gate, "kardinal.io/gate-template-namespace") == namespace
-        })
+        keys::<PolicyGate>(&self.view(), None, facets::TEMPLATE, &facets::place(namespace, name))
     }
 }
 
@@ -54,7 +50,7 @@ impl driver::Controller for Controller {
 
     fn route(&self, change: &Change) -> Vec<Key> {
         if let Change::Kind(_) = change {
-            return keys::<PolicyGate>(&self.view(), None, |_| true);
+            return all_keys::<PolicyGate>(&self.view());
         }
         if let Some(gate) = about(change, &gvk::<PolicyGate>()) {
             let key = key_of(gate);
@@ -64,11 +60,9 @@ impl driver::Controller for Controller {
         }
         let Some(bundle) = about(change, &gvk::<Bundle>()) else { return Vec::new() };
         let (namespace, name) = key_of(bundle);
+        let of = |bundle: &str| keys::<PolicyGate>(&self.view(), Some(&namespace), facets::BUNDLE, bundle);
         // Gates of hand-written Graphs carry no label that names their Bundle.
-        keys::<PolicyGate>(&self.view(), Some(&namespace), |gate| {
-            let of = label(gate, "kardinal.io/bundle");
-            of == name || (of.is_empty() && referring_graphs(gate).next().is_some())
-        })
+        of(&name).into_iter().chain(of("")).collect()
     }
 
     async fn pass(&self, key: &Key) -> Next {
@@ -77,7 +71,6 @@ impl driver::Controller for Controller {
             return Next::At(None);
         }
         let Some(observation) = Observation::of(&view, key) else { return Next::Never };
-        // Whoever holds a view makes the watches copy what they change.
         drop(view);
         let now = self.context.clock.now();
         let plan = planner::plan(&observation.snapshot(now));
@@ -106,7 +99,7 @@ struct Observation {
 impl Observation {
     fn of(view: &View, key: &Key) -> Option<Observation> {
         let (gate, place) = placed(view, &key.0, &key.1)?;
-        let own = view.kind(&gvk::<PolicyGate>())?.get(Some(&key.0), &key.1)?;
+        let own = view.kind(&gvk::<PolicyGate>())?.get(Some(&key.0), &key.1)?.tree();
         let template = get(
             view,
             label(own, "kardinal.io/gate-template-namespace"),
@@ -137,10 +130,9 @@ pub(crate) fn placed(view: &View, namespace: &str, name: &str) -> Option<(Policy
     let gate: PolicyGate = get(view, namespace, name)?;
     let own = view.kind(&gvk::<PolicyGate>())?.get(Some(namespace), name)?;
     let place = planner::place_by_labels(&gate).or_else(|| {
-        let uids: Vec<&str> = referring_graphs(own).collect();
-        let is_ours = |graph: &Value| uids.contains(&objects::text(graph, "/metadata/uid"));
-        let graphs: Vec<Graph> = list(view, Some(namespace), is_ours);
-        graphs.iter().find_map(|graph| planner::place_in_graph(graph, &gate))
+        let mut graphs =
+            referring_graphs(own.tree()).flat_map(|uid| list::<Graph>(view, namespace, facets::UID, uid));
+        graphs.find_map(|graph| planner::place_in_graph(&graph, &gate))
     });
     Some((gate, place))
 }
@@ -148,9 +140,7 @@ pub(crate) fn placed(view: &View, namespace: &str, name: &str) -> Option<(Policy
 /// The Bundle of the same Pipeline that was verified last in an environment, other than this one.
 pub(crate) fn previous(view: &View, namespace: &str, bundle: &Bundle, environment: &str) -> Option<Bundle> {
     let pipeline = bundle.metadata.labels.as_ref()?.get("kardinal.io/pipeline")?;
-    let others: Vec<Bundle> = list(view, Some(namespace), |other| {
-        label(other, "kardinal.io/pipeline") == pipeline
-            && Some(objects::text(other, "/metadata/name")) != bundle.metadata.name.as_deref()
-    });
+    let mut others: Vec<Bundle> = list(view, namespace, facets::PIPELINE, pipeline);
+    others.retain(|other| other.metadata.name != bundle.metadata.name);
     last_verified(&others.iter().collect::<Vec<_>>(), environment).cloned()
 }

@@ -14,5 +14,5 @@ pub mod write;
 pub use clock::{Clock, SystemClock};
 pub use kinds::{Kinds, Resolved};
 pub use queue::Queue;
-pub use watches::{Change, View, Watches};
+pub use watches::{Change, Facet, View, Watches};
 pub use write::{Answer, Writer};

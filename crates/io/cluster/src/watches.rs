@@ -9,6 +9,7 @@
 //! - Our own writes are visible at once ([`Watches::remember`]); an older event never undoes them.
 //! - `synced` is false until the first list arrived: "not seen yet" is never mistaken for "absent".
 
+mod object;
 mod store;
 mod stream;
 
@@ -22,7 +23,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::kinds::Kinds;
-pub use store::Store;
+pub use object::Object;
+pub use store::{Name, Store};
+
+/// Something that objects of a kind have in common and can be found by, such as `("bundle", "my-app-v1")`.
+pub type Facet = (&'static str, String);
+
+/// What an object can be found by.
+pub type FacetsOf = fn(&Gvk, &Value) -> Vec<Facet>;
 
 /// What a watch tells the controllers.
 #[derive(Debug, Clone)]
@@ -32,9 +40,9 @@ pub enum Change {
         /// Which one.
         id: ObjectId,
         /// As it was seen before.
-        old: Option<Arc<Value>>,
+        old: Option<Arc<Object>>,
         /// As it is now.
-        new: Option<Arc<Value>>,
+        new: Option<Arc<Object>>,
     },
     /// It became known how the kind stands: its first list arrived, it is not served, or it cannot be listed.
     Kind(Gvk),
@@ -44,6 +52,7 @@ pub enum Change {
 pub struct Watches {
     client: kube::Client,
     kinds: Arc<Kinds>,
+    facets_of: FacetsOf,
     running: Mutex<BTreeMap<Gvk, Arc<KindWatch>>>,
     changes: mpsc::UnboundedSender<Change>,
     stop: CancellationToken,
@@ -71,15 +80,16 @@ impl KindWatch {
 }
 
 impl Watches {
-    /// No watch runs yet. Changes of all kinds arrive on the returned channel.
+    /// No watch runs yet. Changes of all kinds arrive on the returned channel. Objects are filed under `facets_of`.
     pub fn new(
         client: kube::Client,
         kinds: Arc<Kinds>,
+        facets_of: FacetsOf,
         stop: CancellationToken,
     ) -> (Arc<Watches>, mpsc::UnboundedReceiver<Change>) {
         let (changes, receiver) = mpsc::unbounded_channel();
         let running = Mutex::default();
-        let watches = Watches { client, kinds, running, changes, stop, tasks: TaskTracker::new() };
+        let watches = Watches { client, kinds, facets_of, running, changes, stop, tasks: TaskTracker::new() };
         (Arc::new(watches), receiver)
     }
 
@@ -91,7 +101,7 @@ impl Watches {
         }
         let watch = Arc::new(KindWatch {
             gvk: gvk.clone(),
-            store: RwLock::new(Arc::new(Store::new(gvk.clone()))),
+            store: RwLock::new(Arc::new(Store::new(gvk.clone(), self.facets_of))),
             retry: Notify::new(),
         });
         running.insert(gvk.clone(), watch.clone());
@@ -138,7 +148,7 @@ impl Watches {
     }
 }
 
-/// What the watches had seen at one moment.
+/// What the watches had seen at one moment. As long as it is held, the watches copy what they change.
 #[derive(Debug, Clone, Default)]
 pub struct View {
     stores: BTreeMap<Gvk, Arc<Store>>,

@@ -27,7 +27,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { changes: 20_000, bytes: 16 << 20 }
+        Limits { changes: 20_000, bytes: 8 << 20 }
     }
 }
 

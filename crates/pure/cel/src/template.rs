@@ -4,8 +4,6 @@
 //! put into it as text. Keys are never evaluated, and neither is anything that comes out of data: only what the author
 //! of the template wrote is ever scanned.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use serde_json::Value as Json;
 
@@ -39,7 +37,7 @@ pub struct Template {
 #[derive(Clone, Debug)]
 enum Node {
     Constant(Json),
-    Object(BTreeMap<String, Node>),
+    Object(Vec<(String, Node)>),
     List(Vec<Node>),
     Standalone(Program),
     Text(Vec<Part>),
@@ -215,10 +213,10 @@ impl Compiler<'_> {
         match value {
             Json::String(text) => self.string(text),
             Json::Object(fields) => {
-                let mut nodes = BTreeMap::new();
+                let mut nodes = Vec::with_capacity(fields.len());
                 for (name, value) in fields {
                     self.path.push(FieldStep::Field(name.clone()));
-                    nodes.insert(name.clone(), self.node(value));
+                    nodes.push((name.clone(), self.node(value)));
                     self.path.pop();
                 }
                 object(nodes)
@@ -272,8 +270,8 @@ impl Compiler<'_> {
 }
 
 /// An object of which nothing is to be evaluated is a constant.
-fn object(nodes: BTreeMap<String, Node>) -> Node {
-    if !nodes.values().all(|node| matches!(node, Node::Constant(_))) {
+fn object(nodes: Vec<(String, Node)>) -> Node {
+    if !nodes.iter().all(|(_, node)| matches!(node, Node::Constant(_))) {
         return Node::Object(nodes);
     }
     Node::Constant(Json::Object(

@@ -355,7 +355,7 @@ fn assemble(declarations: &[Declaration], drafts: Vec<Draft>, order: &Order) -> 
             dependents: Vec::new(),
             recheck_after: declaration.recheck_after,
             force: declaration.force,
-            written: declaration.body.value().clone(),
+            written: declaration.body.value().to_string().into(),
             gvk: shape::literal_gvk(&declaration.body),
         });
     }

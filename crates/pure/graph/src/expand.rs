@@ -82,13 +82,14 @@ fn combination<'a>(axes: &'a [(&'a str, Vec<Value>)], at: usize) -> Vec<(&'a str
 }
 
 /// The text that the user wrote at `path`.
-fn written<'a>(node: &'a Node, path: &FieldPath) -> Option<&'a str> {
-    let mut at = &node.written;
+fn written(node: &Node, path: &FieldPath) -> Option<String> {
+    let body: Value = serde_json::from_str(&node.written).ok()?;
+    let mut at = &body;
     for step in path.steps() {
         at = match step {
             FieldStep::Field(name) => at.get(name)?,
             FieldStep::Index(index) => at.get(*index)?,
         };
     }
-    at.as_str()
+    at.as_str().map(str::to_owned)
 }

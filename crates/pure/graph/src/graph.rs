@@ -105,8 +105,8 @@ pub(crate) struct Node {
     pub(crate) dependents: Vec<(usize, usize)>,
     pub(crate) recheck_after: Option<SignedDuration>,
     pub(crate) force: bool,
-    /// The body as written, to quote from.
-    pub(crate) written: Value,
+    /// The text of the body as written, to quote from.
+    pub(crate) written: Box<str>,
     /// Kind as far as it is literal.
     pub(crate) gvk: Option<Gvk>,
 }

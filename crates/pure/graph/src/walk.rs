@@ -68,7 +68,7 @@ struct NodeWalk {
     value_until: Option<Timestamp>,
     reads: Reads,
     claims: BTreeSet<ObjectId>,
-    memory: BTreeMap<ObjectId, Memory>,
+    memory: BTreeMap<ObjectId, Box<Memory>>,
     wanted: Vec<Action>,
     /// Hash of what each dependent sees of this node.
     signals: Vec<u64>,

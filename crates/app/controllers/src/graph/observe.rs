@@ -6,13 +6,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kardinal_api::graph::{Graph, GraphRevision};
 use kardinal_cluster::View;
+use kardinal_cluster::watches::Object;
 use kardinal_graph::{Changed, Gvk, KindScope, ObjectId, Observed, Seen, Selector};
 use kardinal_planner::graph::{Memory, Snapshot, plan::recorded_kinds};
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{Controller, routes};
 use crate::driver::Key;
+use crate::facets;
 
 /// What was seen of one Graph and its objects.
 pub(super) struct Observation {
@@ -22,17 +23,15 @@ pub(super) struct Observation {
     pub(super) now: Timestamp,
     /// The kinds that the pass could see.
     pub(super) kinds: BTreeSet<Gvk>,
-    changed: Changed,
-    world: World,
 }
 
 impl Observation {
-    pub(super) fn snapshot(&self) -> Snapshot<'_> {
+    pub(super) fn snapshot<'a>(&'a self, surroundings: &'a Surroundings) -> Snapshot<'a> {
         Snapshot {
             graph: &self.graph,
             revisions: &self.revisions,
-            world: &self.world,
-            changed: self.changed.clone(),
+            world: &surroundings.world,
+            changed: surroundings.changed.clone(),
             now: self.now,
         }
     }
@@ -45,6 +44,13 @@ impl Observation {
         let (namespace, name) = self.key.clone();
         ObjectId { gvk: routes::graph_gvk(), namespace: Some(namespace), name }
     }
+}
+
+/// The Graph's objects. Whoever holds them makes the watches copy what they change, so they are only held while a
+/// decision is made.
+pub(super) struct Surroundings {
+    changed: Changed,
+    world: World,
 }
 
 /// Why a pass cannot be made.
@@ -61,7 +67,7 @@ pub(super) fn observe(
     key: &Key,
     memory: &Memory,
     read: &mut Read,
-) -> Result<Observation, Unseen> {
+) -> Result<(Observation, Surroundings), Unseen> {
     let (namespace, name) = key;
     let watches = &controller.context.watches;
     let own = watches.view([&routes::graph_gvk(), &routes::revision_gvk()]);
@@ -99,25 +105,26 @@ pub(super) fn observe(
     let world = World { view, owned_kinds: recorded, uid: uid.clone() };
     let revisions = read.revisions(&own, namespace, &uid);
     let now = controller.context.clock.now();
-    Ok(Observation { key: key.clone(), graph, revisions, now, changed, kinds, world })
+    let observation = Observation { key: key.clone(), graph, revisions, now, kinds };
+    Ok((observation, Surroundings { changed, world }))
 }
 
 /// What was read of a Graph and its revisions, as long as the watches have nothing newer: large Graphs take time to
 /// read.
 #[derive(Default)]
 pub(super) struct Read {
-    graph: Option<(Arc<Value>, Arc<Graph>)>,
-    revisions: (Vec<Arc<Value>>, Arc<Vec<GraphRevision>>),
+    graph: Option<(Arc<Object>, Arc<Graph>)>,
+    revisions: (Vec<Arc<Object>>, Arc<Vec<GraphRevision>>),
 }
 
 impl Read {
-    fn graph(&mut self, seen: &Arc<Value>) -> Result<Arc<Graph>, serde_json::Error> {
+    fn graph(&mut self, seen: &Arc<Object>) -> Result<Arc<Graph>, serde_json::Error> {
         if let Some((raw, graph)) = &self.graph
             && Arc::ptr_eq(raw, seen)
         {
             return Ok(graph.clone());
         }
-        let graph = Arc::new(Graph::deserialize(seen.as_ref())?);
+        let graph = Arc::new(seen.read::<Graph>()?);
         self.graph = Some((seen.clone(), graph.clone()));
         Ok(graph)
     }
@@ -125,24 +132,19 @@ impl Read {
     /// The revisions that this very Graph owns, oldest first.
     fn revisions(&mut self, view: &View, namespace: &str, uid: &str) -> Arc<Vec<GraphRevision>> {
         let Some(store) = view.kind(&routes::revision_gvk()) else { return Arc::default() };
-        let seen: Vec<Arc<Value>> =
-            store.list(Some(namespace)).filter(|revision| owned_by(revision, uid)).cloned().collect();
+        let found = store.filed(Some(namespace), (facets::REVISION_OF, uid.to_owned()));
+        let seen: Vec<Arc<Object>> = found.map(|(_, revision)| revision.clone()).collect();
         let (known, revisions) = &mut self.revisions;
         let same =
             known.len() == seen.len() && known.iter().zip(&seen).all(|(one, other)| Arc::ptr_eq(one, other));
         if !same {
-            let read = seen.iter().filter_map(|revision| GraphRevision::deserialize(revision.as_ref()).ok());
+            let read = seen.iter().filter_map(|revision| revision.read().ok());
             let mut read: Vec<GraphRevision> = read.collect();
             read.sort_by_key(|revision| revision.spec.generation);
             (*known, *revisions) = (seen, Arc::new(read));
         }
         revisions.clone()
     }
-}
-
-fn owned_by(object: &Value, uid: &str) -> bool {
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-    owners.into_iter().flatten().any(|owner| owner.get("uid").and_then(Value::as_str) == Some(uid))
 }
 
 /// The caches through the eyes of the walk.
@@ -163,21 +165,23 @@ impl Observed for World {
             None => Seen::Unknown,
             Some(store) => match store.get(id.namespace.as_deref(), &id.name) {
                 None => Seen::Absent,
-                Some(object) => Seen::Present(object),
+                Some(object) => Seen::Present(object.tree()),
             },
         }
     }
 
     fn select(&self, gvk: &Gvk, namespace: Option<&str>, selector: &Selector) -> Option<Vec<&Value>> {
         let store = self.view.kind(gvk)?;
-        Some(store.list(namespace).map(Arc::as_ref).filter(|object| selector.matches(object)).collect())
+        let all = store.list(namespace).map(|(_, object)| object.tree());
+        Some(all.filter(|object| selector.matches(object)).collect())
     }
 
     fn owned(&self) -> Option<Vec<(ObjectId, &Value)>> {
         let mut owned = Vec::new();
         for gvk in &self.owned_kinds {
             let store = self.view.kind(gvk)?;
-            owned.extend(store.referenced_by(&self.uid).map(|(id, object)| (id, object.as_ref())));
+            let found = store.filed(None, (facets::MANAGED_BY, self.uid.clone()));
+            owned.extend(found.map(|(name, object)| (store.id(name), object.tree())));
         }
         Some(owned)
     }

@@ -82,8 +82,8 @@ impl Routes {
                 keys
             }
             Change::Object { id, old, new } => {
-                let both = [old.as_deref(), new.as_deref()];
-                let mut keys = self.managing(&both);
+                let both = [old, new].into_iter().flatten();
+                let mut keys = self.managing(both.map(|object| object.tree()));
                 keys.extend(self.by_object.get(id).into_iter().flatten().cloned());
                 keys.extend(self.by_selection.get(&id.gvk).into_iter().flatten().cloned());
                 for key in &keys {
@@ -100,8 +100,8 @@ impl Routes {
         }
     }
 
-    fn managing(&self, objects: &[Option<&Value>]) -> BTreeSet<Key> {
-        let uids = objects.iter().flatten().flat_map(|object| referring_graphs(object));
+    fn managing<'a>(&self, objects: impl Iterator<Item = &'a Value>) -> BTreeSet<Key> {
+        let uids = objects.flat_map(referring_graphs);
         uids.filter_map(|uid| self.by_uid.get(uid)).cloned().collect()
     }
 

@@ -15,8 +15,9 @@ use kardinal_planner::promotion_step::{
 };
 use serde_json::Value;
 
-use super::{Controller, routes};
+use super::Controller;
 use crate::driver::{Key, Next};
+use crate::facets;
 use crate::objects::{get, gvk, label, list};
 use crate::policy_gate::{placed, previous};
 
@@ -84,10 +85,7 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
     }
     let bundle: Option<Bundle> = get(&view, namespace, &step.spec.bundle_ref);
     let pipeline: Option<Pipeline> = get(&view, namespace, &step.spec.pipeline);
-    let freezes: Vec<PolicyGate> = list(&view, Some(namespace), |gate| {
-        label(gate, "kardinal.io/freeze") == "true"
-            && label(gate, "kardinal.io/pipeline") == step.spec.pipeline
-    });
+    let freezes: Vec<PolicyGate> = list(&view, namespace, facets::FREEZES, &step.spec.pipeline);
     let gates: Vec<(PolicyGate, Option<Place>)> =
         step.spec.required_gates.iter().filter_map(|gate| placed(&view, namespace, gate)).collect();
     let before =
@@ -97,6 +95,16 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         .as_ref()
         .map(|bundle| gate_texts(&step, bundle, before.as_ref(), &gates, now))
         .unwrap_or_default();
+    let hold = hold(pipeline.as_ref(), &freezes);
+    let mut others: Vec<PromotionStep> = match is_outside(&step) {
+        true => {
+            let place = facets::place(&step.spec.pipeline, &step.spec.environment);
+            list(&view, namespace, facets::MOVING_TO, &place)
+        }
+        false => Vec::new(),
+    };
+    others.retain(|other| other.metadata.name != step.metadata.name);
+    drop(view);
     let health = match step.status.as_ref().and_then(|status| status.state) {
         Some(PromotionState::HealthChecking) => Some(look(controller, key, &step, now).await?),
         _ => {
@@ -105,11 +113,6 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         }
     };
     let pull_request = controller.remember(key, |memory| memory.pull_request.clone());
-    let hold = hold(pipeline.as_ref(), &freezes);
-    let others = match is_outside(&step) {
-        true => list(&view, Some(namespace), |other| routes::beside(other, &step)),
-        false => Vec::new(),
-    };
     Ok(Observation {
         key: key.clone(),
         step,
@@ -158,6 +161,7 @@ async fn look(
         return Err(Next::At(Some(now + crate::RETRY)));
     }
     let mut facts = health::facts(chosen, |target| select(&view, target));
+    drop(view);
     facts.contains = ancestry(controller, key, step, &facts).await;
     Ok(facts)
 }
@@ -166,16 +170,14 @@ fn select(view: &View, target: &Target) -> Vec<Value> {
     let store = Gvk::parse(&target.api_version, &target.kind).and_then(|gvk| view.kind(&gvk));
     let Some(store) = store else { return Vec::new() };
     match &target.name {
-        Some(name) => store
-            .get(Some(&target.namespace), name)
-            .map(|object| object.as_ref().clone())
-            .into_iter()
-            .collect(),
+        Some(name) => {
+            store.get(Some(&target.namespace), name).map(|object| object.tree().clone()).into_iter().collect()
+        }
         None => {
-            let all = store
-                .list(Some(&target.namespace))
-                .filter(|object| target.labels.iter().all(|(name, value)| label(object, name) == value));
-            all.map(|object| object.as_ref().clone()).collect()
+            let all = store.list(Some(&target.namespace)).map(|(_, object)| object.tree());
+            all.filter(|object| target.labels.iter().all(|(name, value)| label(object, name) == value))
+                .cloned()
+                .collect()
         }
     }
 }

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::{Controller, observe};
 use crate::driver::Key;
-use crate::objects::{about, gvk, key_of, keys, label, text};
+use crate::facets;
+use crate::objects::{about, all_keys, gvk, key_of, keys, label, text};
 
 /// What each step that checks health looks at.
 #[derive(Default)]
@@ -50,12 +51,9 @@ impl Controller {
         self.following.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Steps of a namespace that `keep` wants and that are not finished.
-    fn unfinished(&self, namespace: &str, keep: impl Fn(&Value) -> bool) -> Vec<Key> {
-        let view = self.context.watches.view(&observe::kinds());
-        keys::<PromotionStep>(&view, Some(namespace), |step| {
-            !matches!(text(step, "/status/state"), "Verified" | "Failed") && keep(step)
-        })
+    fn steps(&self, namespace: &str, facet: &'static str, value: &str) -> Vec<Key> {
+        let view = self.context.watches.view(&[gvk::<PromotionStep>()]);
+        keys::<PromotionStep>(&view, Some(namespace), facet, value)
     }
 
     /// What is known of the pull requests of these steps is out of date.
@@ -74,8 +72,9 @@ pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
     let mut all = controller.following().looking_at(change);
     if let Change::Kind(kind) = change {
         if observe::kinds().contains(kind) {
-            let view = controller.context.watches.view(&observe::kinds());
-            all.extend(keys::<PromotionStep>(&view, None, |_| true));
+            all.extend(all_keys::<PromotionStep>(
+                &controller.context.watches.view(&[gvk::<PromotionStep>()]),
+            ));
         }
         return all;
     }
@@ -87,81 +86,76 @@ pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
             controller.remember(&key, |memory| memory.rest_until = None);
         }
         if moved(change) {
-            let same = |other: &Value, field: &str| text(other, field) == text(step, field);
-            all.extend(controller.unfinished(&key.0, |other| LANE.iter().all(|field| same(other, field))));
+            let place = facets::place(text(step, "/spec/pipeline"), text(step, "/spec/environment"));
+            all.extend(controller.steps(&key.0, facets::MOVING_TO, &place));
         }
         all.push(key);
     }
     if let Some(gate) = about(change, &gvk::<PolicyGate>()) {
         let (namespace, name) = key_of(gate);
-        let freezes = label(gate, "kardinal.io/freeze") == "true";
-        let pipeline = label(gate, "kardinal.io/pipeline");
-        all.extend(controller.unfinished(&namespace, |step| {
-            (freezes && text(step, "/spec/pipeline") == pipeline) || requires(step, &name)
-        }));
+        all.extend(controller.steps(&namespace, facets::MOVING_PAST, &name));
+        if label(gate, "kardinal.io/freeze") == "true" {
+            let pipeline = label(gate, "kardinal.io/pipeline");
+            all.extend(controller.steps(&namespace, facets::MOVING_PIPELINE, pipeline));
+        }
     }
     if let Some(bundle) = about(change, &gvk::<Bundle>()) {
         let (namespace, name) = key_of(bundle);
-        all.extend(controller.unfinished(&namespace, |step| text(step, "/spec/bundleRef") == name));
+        all.extend(controller.steps(&namespace, facets::MOVING_BUNDLE, &name));
     }
     if let Some(pipeline) = about(change, &gvk::<Pipeline>()) {
         let (namespace, name) = key_of(pipeline);
-        all.extend(controller.unfinished(&namespace, |step| text(step, "/spec/pipeline") == name));
+        all.extend(controller.steps(&namespace, facets::MOVING_PIPELINE, &name));
     }
     if let Some(request) = about(change, &gvk::<forge::PullRequest>()) {
         let (namespace, _) = key_of(request);
         let head = text(request, "/spec/head");
-        let waiting = controller.unfinished(&namespace, |step| text(step, "/status/outputs/branch") == head);
+        let waiting = controller.steps(&namespace, facets::MOVING_BY, head);
         controller.read_again(&waiting);
         all.extend(waiting);
     }
     all
 }
 
-/// What two steps have in common that want the same environment.
-const LANE: [&str; 2] = ["/spec/pipeline", "/spec/environment"];
-
-/// Whether an object is another step into the same environment.
-pub(super) fn beside(other: &Value, step: &PromotionStep) -> bool {
-    text(other, "/spec/environment") == step.spec.environment
-        && text(other, "/spec/pipeline") == step.spec.pipeline
-        && Some(text(other, "/metadata/name")) != step.metadata.name.as_deref()
-}
-
 /// Whether a step came, went, or got on, so that others may have their turn.
 fn moved(change: &Change) -> bool {
-    let Change::Object { old, new, .. } = change else { return false };
-    let place = |object: &Value| {
-        ["/status/state", "/status/outputs/prState"].map(|field| text(object, field).to_owned())
-    };
-    old.as_deref().map(place) != new.as_deref().map(place)
+    let place =
+        |step: &Value| ["/status/state", "/status/outputs/prState"].map(|field| text(step, field).to_owned());
+    let (old, new) = before_and_after(change);
+    old.map(place) != new.map(place)
 }
 
 /// The steps with a pull request in a repository that one of these URLs means.
 pub(super) fn in_repository(controller: &Controller, urls: &[String]) -> Vec<Key> {
-    let view = controller.context.watches.view(&observe::kinds());
-    keys::<PromotionStep>(&view, None, |step| {
-        let own = text(step, "/spec/git/url");
-        text(step, "/status/state") == "WaitingForMerge"
-            && urls.iter().any(|url| kardinal_scm::same_repository(own, url))
-    })
-}
-
-fn requires(step: &Value, gate: &str) -> bool {
-    let gates = step.pointer("/spec/requiredGates").and_then(Value::as_array);
-    gates.into_iter().flatten().any(|name| name.as_str() == Some(gate))
+    let view = controller.context.watches.view(&[gvk::<PromotionStep>()]);
+    let Some(steps) = view.kind(&gvk::<PromotionStep>()) else { return Vec::new() };
+    let merging = steps.filed(None, (facets::MERGING, String::new()));
+    let here = merging.filter(|(_, step)| {
+        let own = text(step.tree(), "/spec/git/url");
+        urls.iter().any(|url| kardinal_scm::same_repository(own, url))
+    });
+    here.map(|(name, _)| name.clone()).collect()
 }
 
 /// Whether the step begins to be deleted.
 fn leaves(change: &Change) -> bool {
-    let Change::Object { old, new, .. } = change else { return false };
-    let leaving = |object: &Value| object.pointer("/metadata/deletionTimestamp").is_some();
-    !old.as_deref().is_some_and(leaving) && new.as_deref().is_some_and(leaving)
+    let leaving = |step: &Value| step.pointer("/metadata/deletionTimestamp").is_some();
+    let (old, new) = before_and_after(change);
+    !old.is_some_and(leaving) && new.is_some_and(leaving)
 }
 
 /// Whether somebody asked for a fresh look.
 fn refreshed(change: &Change) -> bool {
-    let Change::Object { old, new, .. } = change else { return false };
-    let asked = |object: &Value| object.pointer("/metadata/annotations/kardinal.io~1refresh").cloned();
-    old.as_deref().and_then(asked) != new.as_deref().and_then(asked)
+    let asked = |step| Value::pointer(step, "/metadata/annotations/kardinal.io~1refresh");
+    let (old, new) = before_and_after(change);
+    old.and_then(asked) != new.and_then(asked)
+}
+
+fn before_and_after(change: &Change) -> (Option<&Value>, Option<&Value>) {
+    match change {
+        Change::Object { old, new, .. } => {
+            (old.as_ref().map(|old| old.tree()), new.as_ref().map(|new| new.tree()))
+        }
+        Change::Kind(_) => (None, None),
+    }
 }

@@ -19,7 +19,7 @@ const HIGH_WATER: &str = "high-water";
 /// The newest layout this program writes and reads.
 const FORMAT_VERSION: u64 = 1;
 /// Pages kept in memory: enough for the writer, since reads come from the model.
-const CACHE_BYTES: usize = 4 * 1024 * 1024;
+const CACHE_BYTES: usize = 1024 * 1024;
 
 /// The open database.
 #[derive(Debug)]

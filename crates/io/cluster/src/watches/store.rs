@@ -1,15 +1,19 @@
-//! The objects of one kind as last seen, indexed by name and by the Graph that refers to them.
+//! The objects of one kind as last seen, to be found by name and by facet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kardinal_graph::{Gvk, KindScope, ObjectId, referring_graphs};
+use kardinal_graph::{Gvk, KindScope, ObjectId};
 use serde_json::Value;
 
-use super::Change;
+use super::object::{Object, version_of};
+use super::{Change, Facet, FacetsOf};
 
 /// Namespace (empty for cluster scope) and name.
-type Name = (String, String);
+pub type Name = (String, String);
+
+/// After so many changes those objects are put to rest that nobody has looked at meanwhile.
+const ROUND: usize = 16;
 
 /// One kind's objects.
 #[derive(Debug, Clone)]
@@ -23,13 +27,15 @@ pub struct Store {
     absent: bool,
     /// The version up to which the watch has told everything.
     seen: u64,
-    objects: BTreeMap<Name, Arc<Value>>,
-    /// Graph uid → objects that carry its reference label.
-    references: BTreeMap<String, BTreeSet<Name>>,
+    objects: BTreeMap<Name, Arc<Object>>,
+    facets_of: FacetsOf,
+    filed: BTreeMap<Facet, BTreeSet<Name>>,
+    /// Changes since the last round.
+    changes: usize,
 }
 
 impl Store {
-    pub(crate) fn new(gvk: Gvk) -> Store {
+    pub(crate) fn new(gvk: Gvk, facets_of: FacetsOf) -> Store {
         Store {
             gvk,
             scope: None,
@@ -38,7 +44,9 @@ impl Store {
             absent: false,
             seen: 0,
             objects: BTreeMap::new(),
-            references: BTreeMap::new(),
+            facets_of,
+            filed: BTreeMap::new(),
+            changes: 0,
         }
     }
 
@@ -65,24 +73,27 @@ impl Store {
     }
 
     /// One object by name.
-    pub fn get(&self, namespace: Option<&str>, name: &str) -> Option<&Arc<Value>> {
+    pub fn get(&self, namespace: Option<&str>, name: &str) -> Option<&Arc<Object>> {
         self.objects.get(&(namespace.unwrap_or_default().to_owned(), name.to_owned()))
     }
 
     /// All objects, or those of one namespace, by namespace and name.
-    pub fn list<'a>(&'a self, namespace: Option<&str>) -> impl Iterator<Item = &'a Arc<Value>> + use<'a> {
-        let wanted = namespace.map(str::to_owned);
-        let start = (wanted.clone().unwrap_or_default(), String::new());
-        self.objects
-            .range(start..)
-            .take_while(move |((place, _), _)| wanted.as_ref().is_none_or(|wanted| wanted == place))
-            .map(|(_, object)| object)
+    pub fn list<'a>(&'a self, namespace: Option<&str>) -> impl Iterator<Item = (&'a Name, &'a Arc<Object>)> {
+        let first = (namespace.unwrap_or_default().to_owned(), String::new());
+        self.objects.range(first..).take_while(move |(name, _)| is_in(name, namespace))
     }
 
-    /// The objects that carry this Graph's reference label.
-    pub fn referenced_by<'a>(&'a self, uid: &str) -> impl Iterator<Item = (ObjectId, &'a Arc<Value>)> {
-        let names = self.references.get(uid).into_iter().flatten();
-        names.filter_map(|name| self.objects.get(name).map(|object| (self.id(name), object)))
+    /// The objects with this facet, everywhere or in one namespace, by namespace and name.
+    pub fn filed<'a>(
+        &'a self,
+        namespace: Option<&str>,
+        facet: Facet,
+    ) -> impl Iterator<Item = (&'a Name, &'a Arc<Object>)> {
+        let first = (namespace.unwrap_or_default().to_owned(), String::new());
+        let names = self.filed.get(&facet).into_iter().flat_map(move |names| names.range(first.clone()..));
+        names
+            .take_while(move |name| is_in(name, namespace))
+            .filter_map(|name| self.objects.get_key_value(name))
     }
 
     /// Takes over a complete list and tells what differs from before.
@@ -97,7 +108,7 @@ impl Store {
         let gone: Vec<Name> = self
             .objects
             .iter()
-            .filter(|(name, object)| !listed.contains(*name) && version_of(object) <= version)
+            .filter(|(name, object)| !listed.contains(*name) && object.version() <= version)
             .map(|(name, _)| name.clone())
             .collect();
         let mut changes: Vec<Change> = gone.into_iter().filter_map(|name| self.take(&name)).collect();
@@ -126,47 +137,68 @@ impl Store {
     pub(crate) fn clear(&mut self) -> Vec<Change> {
         let names: Vec<Name> = self.objects.keys().cloned().collect();
         let changes = names.iter().filter_map(|name| self.take(name)).collect();
-        *self = Store { settled: true, absent: true, ..Store::new(self.gvk.clone()) };
+        *self = Store { settled: true, absent: true, ..Store::new(self.gvk.clone(), self.facets_of) };
         changes
     }
 
     fn put(&mut self, mut object: Value) -> Option<Change> {
         let name = name_of(&object);
         let old = self.objects.get(&name).cloned();
-        if old.as_ref().is_some_and(|old| version_of(old) >= version_of(&object)) {
+        if old.as_ref().is_some_and(|old| old.version() >= version_of(&object)) {
             return None;
         }
-        self.unlink(&name, old.as_deref());
-        for uid in referring_graphs(&object) {
-            self.references.entry(uid.to_owned()).or_default().insert(name.clone());
-        }
+        self.take_out(&name, old.as_deref());
         forget_fields(&mut object);
-        let object = Arc::new(object);
+        let facets = (self.facets_of)(&self.gvk, &object);
+        for facet in &facets {
+            self.filed.entry(facet.clone()).or_default().insert(name.clone());
+        }
+        let object = Arc::new(Object::new(object, facets));
         self.objects.insert(name.clone(), object.clone());
+        self.count();
         Some(Change::Object { id: self.id(&name), old, new: Some(object) })
     }
 
     fn take(&mut self, name: &Name) -> Option<Change> {
         let old = self.objects.remove(name)?;
-        self.unlink(name, Some(&old));
+        self.take_out(name, Some(&old));
         Some(Change::Object { id: self.id(name), old: Some(old), new: None })
     }
 
-    fn unlink(&mut self, name: &Name, old: Option<&Value>) {
-        for uid in old.into_iter().flat_map(referring_graphs) {
-            if let Some(names) = self.references.get_mut(uid) {
+    fn take_out(&mut self, name: &Name, old: Option<&Object>) {
+        for facet in old.into_iter().flat_map(Object::facets) {
+            if let Some(names) = self.filed.get_mut(facet) {
                 names.remove(name);
                 if names.is_empty() {
-                    self.references.remove(uid);
+                    self.filed.remove(facet);
                 }
             }
         }
     }
 
-    fn id(&self, (namespace, name): &Name) -> ObjectId {
+    /// Puts objects to rest now and then. Views that are still held keep what they had.
+    fn count(&mut self) {
+        self.changes += 1;
+        if self.changes < ROUND {
+            return;
+        }
+        self.changes = 0;
+        for object in self.objects.values_mut() {
+            if let Some(resting) = object.at_rest() {
+                *object = Arc::new(resting);
+            }
+        }
+    }
+
+    /// The address of an object by its name.
+    pub fn id(&self, (namespace, name): &Name) -> ObjectId {
         let namespace = (!namespace.is_empty()).then(|| namespace.clone());
         ObjectId { gvk: self.gvk.clone(), namespace, name: name.clone() }
     }
+}
+
+fn is_in((place, _): &Name, namespace: Option<&str>) -> bool {
+    namespace.is_none_or(|namespace| namespace == place)
 }
 
 /// Who has written an object is of interest, but not which fields: that list is often the larger part of the object.
@@ -184,16 +216,6 @@ fn name_of(object: &Value) -> Name {
     (text("namespace"), text("name"))
 }
 
-/// The object's version as a number. Kubernetes guarantees that versions of one kind can be compared since 1.35,
-/// and every server before it has done so.
-pub(super) fn version_of(object: &Value) -> u64 {
-    object
-        .pointer("/metadata/resourceVersion")
-        .and_then(Value::as_str)
-        .and_then(|text| text.parse().ok())
-        .unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,11 +223,16 @@ mod tests {
 
     fn object(name: &str, version: u64) -> Value {
         json!({"metadata": {"namespace": "default", "name": name, "resourceVersion": version.to_string(),
-            "labels": {"dev.u-1.internal.kro.run/reference": "template"}}})
+            "labels": {"team": "red"}}})
+    }
+
+    fn by_team(_: &Gvk, object: &Value) -> Vec<Facet> {
+        let team = object.pointer("/metadata/labels/team").and_then(Value::as_str);
+        team.map(|team| ("team", team.to_owned())).into_iter().collect()
     }
 
     fn store(items: &[(&str, u64)], version: u64) -> Store {
-        let mut store = Store::new(Gvk::parse("v1", "ConfigMap").unwrap());
+        let mut store = Store::new(Gvk::parse("v1", "ConfigMap").unwrap(), by_team);
         store.replace(
             KindScope::Namespaced,
             items.iter().map(|(name, version)| object(name, *version)).collect(),
@@ -215,7 +242,11 @@ mod tests {
     }
 
     fn names(store: &Store) -> Vec<String> {
-        store.list(Some("default")).map(|object| name_of(object).1).collect()
+        store.list(Some("default")).map(|(name, _)| name.1.clone()).collect()
+    }
+
+    fn reds(store: &Store, namespace: Option<&str>) -> Vec<String> {
+        store.filed(namespace, ("team", "red".to_owned())).map(|(name, _)| name.1.clone()).collect()
     }
 
     #[test]
@@ -223,7 +254,7 @@ mod tests {
         let mut store = store(&[("a", 3)], 5);
         store.put_answer(object("a", 9));
         assert!(store.put_event(object("a", 7)).is_none());
-        assert_eq!(version_of(store.get(Some("default"), "a").unwrap()), 9);
+        assert_eq!(store.get(Some("default"), "a").unwrap().version(), 9);
     }
 
     #[test]
@@ -234,7 +265,10 @@ mod tests {
             json!([{"manager": "kubectl", "operation": "Apply", "fieldsV1": {"f:data": {}}}]);
         store.put_event(written);
         let kept = store.get(Some("default"), "a").unwrap();
-        assert_eq!(kept["metadata"]["managedFields"], json!([{"manager": "kubectl", "operation": "Apply"}]));
+        assert_eq!(
+            kept.tree()["metadata"]["managedFields"],
+            json!([{"manager": "kubectl", "operation": "Apply"}])
+        );
     }
 
     #[test]
@@ -243,7 +277,7 @@ mod tests {
         store.remove_event(&object("a", 8));
         store.put_answer(object("a", 7));
         assert!(names(&store).is_empty());
-        assert_eq!(store.referenced_by("u-1").count(), 0);
+        assert!(reds(&store, None).is_empty());
     }
 
     #[test]
@@ -253,6 +287,30 @@ mod tests {
         let changes = store.replace(KindScope::Namespaced, vec![object("b", 2)], 8);
         assert_eq!(names(&store), ["b", "c"]);
         assert_eq!(changes.len(), 1, "only `a` changed: {changes:?}");
-        assert_eq!(store.referenced_by("u-1").count(), 2);
+        assert_eq!(reds(&store, Some("default")), ["b", "c"]);
+        assert!(reds(&store, Some("elsewhere")).is_empty());
+    }
+
+    #[test]
+    fn an_object_is_found_by_what_it_is_now() {
+        let mut store = store(&[("a", 1)], 5);
+        let mut moved = object("a", 6);
+        moved["metadata"]["labels"]["team"] = "blue".into();
+        store.put_event(moved);
+        assert!(reds(&store, None).is_empty());
+        assert_eq!(store.filed(None, ("team", "blue".to_owned())).count(), 1);
+    }
+
+    #[test]
+    fn what_nobody_looks_at_comes_to_rest_and_can_be_looked_at_again() {
+        let mut store = store(&[("a", 1)], 5);
+        let before = store.get(Some("default"), "a").unwrap().clone();
+        for version in 0..2 * ROUND as u64 {
+            store.put_event(object("busy", 6 + version));
+        }
+        let after = store.get(Some("default"), "a").unwrap();
+        assert!(!Arc::ptr_eq(&before, after), "it is another one, as text");
+        assert_eq!(after.tree(), before.tree());
+        assert_eq!(reds(&store, None), ["a", "busy"]);
     }
 }

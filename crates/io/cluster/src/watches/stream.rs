@@ -11,7 +11,7 @@ use kube::core::{Request, WatchEvent};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::store::version_of;
+use super::object::version_of;
 use super::{Change, KindWatch};
 use crate::kinds::{Kinds, Resolved};
 

@@ -64,7 +64,7 @@ impl Walker {
         node: &Node,
         position: usize,
         bodies: Vec<Value>,
-        memory: &mut BTreeMap<ObjectId, Memory>,
+        memory: &mut BTreeMap<ObjectId, Box<Memory>>,
         pass: &Pass<'_>,
     ) -> Judgement {
         let ids = match self.addresses(node, position, &bodies, pass) {

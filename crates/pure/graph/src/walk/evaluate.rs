@@ -92,7 +92,7 @@ impl Walker {
         &self,
         node: &Node,
         position: usize,
-        memory: &mut BTreeMap<ObjectId, Memory>,
+        memory: &mut BTreeMap<ObjectId, Box<Memory>>,
         pass: &Pass<'_>,
     ) -> Judgement {
         let mut judgement = match node.finalizes {
@@ -125,7 +125,7 @@ impl Walker {
         &self,
         node: &Node,
         position: usize,
-        memory: &mut BTreeMap<ObjectId, Memory>,
+        memory: &mut BTreeMap<ObjectId, Box<Memory>>,
         pass: &Pass<'_>,
     ) -> Judgement {
         let mut gate = self.gate(node);
@@ -245,7 +245,7 @@ impl Walker {
         &self,
         node: &Node,
         position: usize,
-        memory: &mut BTreeMap<ObjectId, Memory>,
+        memory: &mut BTreeMap<ObjectId, Box<Memory>>,
         pass: &Pass<'_>,
     ) -> Judgement {
         let scope = NodeScope { walker: self, pass, node };

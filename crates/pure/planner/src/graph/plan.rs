@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kardinal_api::graph::{Graph, GraphRevision, GraphRevisionSpec, KindReference};
-use kardinal_graph::{Action, Changed, Gvk, Step, Wait, Walker, teardown_step};
+use kardinal_graph::{Action, Changed, Gvk, NodeState, Step, Wait, Walker, teardown_step};
 
 use super::{Checked, FINALIZER, Running, Snapshot, check, name_of, owner};
 
@@ -71,6 +71,17 @@ impl Memory {
         let checked = check(graph, revisions);
         self.checked = Some((identity, checked.clone()));
         checked
+    }
+
+    /// Forgets a walk that has reached its end: should anything change, it is walked again from the beginning.
+    pub fn rest(&mut self) {
+        let at_its_end = |walker: &Walker| {
+            walker.removing().is_empty()
+                && matches!(walker.worst(), None | Some(NodeState::Ready | NodeState::Excluded))
+        };
+        if self.walker.as_ref().is_some_and(at_its_end) {
+            *self = Memory::default();
+        }
     }
 
     /// The walker of the running revision, new when the revision or the Graph is another one.

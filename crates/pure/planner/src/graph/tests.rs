@@ -126,6 +126,20 @@ fn a_graph_comes_to_rest_and_then_nothing_is_planned_or_told() {
 }
 
 #[test]
+fn a_walk_is_forgotten_at_its_end_and_nothing_follows_from_that() {
+    let (mut graph, mut world, mut memory) = (graph("${a.data.text}"), Objects::default(), Memory::default());
+    pass(&mut graph, &mut world, &mut memory);
+    memory.rest();
+    assert!(memory.walker.is_some(), "`b` is still to come");
+    while pass(&mut graph, &mut world, &mut memory).2.status.is_some() {}
+    memory.rest();
+    assert!(memory.walker.is_none());
+    let (_, plan, report) = pass(&mut graph, &mut world, &mut memory);
+    let applied = kinds_of(&plan).into_iter().flatten().any(|kind| kind != "revision");
+    assert!(!applied && report.status.is_none(), "{plan:?} {report:?}");
+}
+
+#[test]
 fn events_are_told_on_transition_only() {
     let (mut graph, mut world, mut memory) =
         (graph("${a.data.absent}"), Objects::default(), Memory::default());

@@ -1,0 +1,174 @@
+//! What our objects are found by, besides their names: passes look at what concerns them, not at everything there is.
+
+use kardinal_api::kardinal::{BUNDLE_LABEL, PIPELINE_LABEL};
+use kardinal_cluster::Facet;
+use kardinal_graph::{Gvk, referring_graphs};
+use serde_json::Value;
+
+use crate::objects::{label, text};
+
+/// Anything: the uid of a Graph whose reference label it carries.
+pub(crate) const MANAGED_BY: &str = "managed by Graph";
+/// A GraphRevision: the uid of its Graph.
+pub(crate) const REVISION_OF: &str = "revision of Graph";
+/// A Graph: its uid.
+pub(crate) const UID: &str = "uid";
+/// A Graph that carries the Bundle, a step of it, or a gate that was made for it; gates of nobody's have "".
+pub(crate) const BUNDLE: &str = "Bundle";
+/// A Bundle of the Pipeline, or a step of one.
+pub(crate) const PIPELINE: &str = "Pipeline";
+/// A gate that holds the whole Pipeline.
+pub(crate) const FREEZES: &str = "freezes Pipeline";
+/// A gate that was made from a template, by [`place`].
+pub(crate) const TEMPLATE: &str = "template";
+/// A pull request of the repository.
+pub(crate) const REPOSITORY: &str = "repository";
+/// A step that is under way, by its Bundle.
+pub(crate) const MOVING_BUNDLE: &str = "moving with Bundle";
+/// A step that is under way, by its Pipeline.
+pub(crate) const MOVING_PIPELINE: &str = "moving in Pipeline";
+/// A step that is under way, by the [`place`] it wants to get to.
+pub(crate) const MOVING_TO: &str = "moving to";
+/// A step that is under way, by a gate that it must pass.
+pub(crate) const MOVING_PAST: &str = "moving past gate";
+/// A step that is under way, by the branch of its pull request.
+pub(crate) const MOVING_BY: &str = "moving by branch";
+
+/// A step whose pull request waits for people; all of them have "".
+pub(crate) const MERGING: &str = "merging";
+
+/// A namespace and a name in it, or a Pipeline and an environment of it, as one text.
+pub(crate) fn place(outer: &str, inner: &str) -> String {
+    format!("{outer}/{inner}")
+}
+
+/// What an object is found by.
+pub(crate) fn of(gvk: &Gvk, object: &Value) -> Vec<Facet> {
+    let mut all: Vec<Facet> = referring_graphs(object).map(|uid| (MANAGED_BY, uid.to_owned())).collect();
+    match (gvk.group.as_str(), gvk.kind.as_str()) {
+        (kardinal_api::graph::GROUP, "Graph") => {
+            all.push((UID, text(object, "/metadata/uid").to_owned()));
+            all.extend(carried_by(object).map(|bundle| (BUNDLE, bundle.to_owned())));
+        }
+        (kardinal_api::graph::GROUP, "GraphRevision") => {
+            all.extend(owners(object).map(|owner| (REVISION_OF, text(owner, "/uid").to_owned())));
+        }
+        (kardinal_api::kardinal::GROUP, "Bundle") => {
+            all.push((PIPELINE, label(object, PIPELINE_LABEL).to_owned()));
+        }
+        (kardinal_api::kardinal::GROUP, "PolicyGate") => of_gate(object, &mut all),
+        (kardinal_api::kardinal::GROUP, "PromotionStep") => of_step(object, &mut all),
+        (kardinal_api::forge::GROUP, "PullRequest") => {
+            all.push((REPOSITORY, text(object, "/spec/repository").to_owned()));
+        }
+        _ => {}
+    }
+    all
+}
+
+fn of_gate(gate: &Value, all: &mut Vec<Facet>) {
+    all.push((BUNDLE, label(gate, BUNDLE_LABEL).to_owned()));
+    if label(gate, "kardinal.io/freeze") == "true" {
+        all.push((FREEZES, label(gate, PIPELINE_LABEL).to_owned()));
+    }
+    let template = label(gate, "kardinal.io/gate-template");
+    if !template.is_empty() {
+        all.push((TEMPLATE, place(label(gate, "kardinal.io/gate-template-namespace"), template)));
+    }
+}
+
+fn of_step(step: &Value, all: &mut Vec<Facet>) {
+    let [bundle, pipeline, environment] =
+        ["/spec/bundleRef", "/spec/pipeline", "/spec/environment"].map(|field| text(step, field));
+    all.push((BUNDLE, bundle.to_owned()));
+    all.push((PIPELINE, pipeline.to_owned()));
+    let ended = matches!(text(step, "/status/state"), "Verified" | "Failed");
+    // One that has ended may still have to close its pull request.
+    if ended && text(step, "/status/outputs/prState") != "open" {
+        return;
+    }
+    all.push((MOVING_BUNDLE, bundle.to_owned()));
+    all.push((MOVING_PIPELINE, pipeline.to_owned()));
+    all.push((MOVING_TO, place(pipeline, environment)));
+    all.push((MOVING_BY, text(step, "/status/outputs/branch").to_owned()));
+    if text(step, "/status/state") == "WaitingForMerge" {
+        all.push((MERGING, String::new()));
+    }
+    let gates = step.pointer("/spec/requiredGates").and_then(Value::as_array).into_iter().flatten();
+    all.extend(gates.filter_map(Value::as_str).map(|gate| (MOVING_PAST, gate.to_owned())));
+}
+
+/// The Bundles that a Graph carries: its owner, or a node of it.
+pub(crate) fn carried_by(graph: &Value) -> impl Iterator<Item = &str> {
+    let is_bundle = |object: &&Value| text(object, "/kind") == "Bundle";
+    let nodes = graph.pointer("/spec/nodes").and_then(Value::as_array).into_iter().flatten();
+    let bodies = nodes.filter_map(|node| node.get("template").or_else(|| node.get("ref")));
+    let owners = owners(graph).filter(is_bundle).map(|owner| text(owner, "/name"));
+    owners.chain(bodies.filter(is_bundle).map(|body| text(body, "/metadata/name")))
+}
+
+fn owners(object: &Value) -> impl Iterator<Item = &Value> {
+    object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn found_by(api_version: &str, kind: &str, object: &Value, facet: &str) -> Vec<String> {
+        let all = of(&Gvk::parse(api_version, kind).unwrap(), object);
+        all.into_iter().filter(|(name, _)| *name == facet).map(|(_, value)| value).collect()
+    }
+
+    #[test]
+    fn a_step_is_found_by_where_it_moves_until_it_is_there() {
+        let step = |state: &str, pull_request: &str| {
+            json!({
+                "spec": {"bundleRef": "v2", "pipeline": "app", "environment": "prod", "requiredGates": ["soak"]},
+                "status": {"state": state, "outputs": {"branch": "kardinal/v2/prod", "prState": pull_request}},
+            })
+        };
+        let cases = [
+            ("Pending", "", 1, 0),
+            ("WaitingForMerge", "open", 1, 1),
+            ("Verified", "merged", 0, 0),
+            ("Failed", "open", 1, 0),
+            ("Failed", "closed", 0, 0),
+        ];
+        for (state, pull_request, moving, merging) in cases {
+            let count = |facet| {
+                found_by("kardinal.io/v1alpha1", "PromotionStep", &step(state, pull_request), facet).len()
+            };
+            for facet in [MOVING_BUNDLE, MOVING_PIPELINE, MOVING_TO, MOVING_PAST, MOVING_BY] {
+                assert_eq!(count(facet), moving, "{state} {pull_request}: {facet}");
+            }
+            assert_eq!(count(MERGING), merging, "{state} {pull_request}");
+            assert_eq!((count(BUNDLE), count(PIPELINE)), (1, 1), "{state}");
+        }
+    }
+
+    #[test]
+    fn a_graph_is_found_by_its_owner_and_by_the_bundle_it_reads() {
+        let graph = json!({
+            "metadata": {"uid": "u", "ownerReferences": [{"kind": "Bundle", "name": "v1"}, {"kind": "Other", "name": "x"}]},
+            "spec": {"nodes": [
+                {"id": "b", "ref": {"kind": "Bundle", "metadata": {"name": "v2"}}},
+                {"id": "c", "template": {"kind": "ConfigMap", "metadata": {"name": "c"}}},
+            ]},
+        });
+        assert_eq!(found_by("experimental.kro.run/v1alpha1", "Graph", &graph, BUNDLE), ["v1", "v2"]);
+    }
+
+    #[test]
+    fn gates_are_told_apart_by_whom_they_are_for() {
+        let gate = |labels: Value| json!({"metadata": {"labels": labels}});
+        let found = |labels, facet| found_by("kardinal.io/v1alpha1", "PolicyGate", &gate(labels), facet);
+        assert_eq!(found(json!({}), BUNDLE), [""]);
+        assert_eq!(found(json!({BUNDLE_LABEL: "v1"}), BUNDLE), ["v1"]);
+        assert_eq!(found(json!({"kardinal.io/freeze": "true", PIPELINE_LABEL: "app"}), FREEZES), ["app"]);
+        assert!(found(json!({PIPELINE_LABEL: "app"}), FREEZES).is_empty());
+        let made = json!({"kardinal.io/gate-template": "soak", "kardinal.io/gate-template-namespace": "org"});
+        assert_eq!(found(made, TEMPLATE), ["org/soak"]);
+    }
+}

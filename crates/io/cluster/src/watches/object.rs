@@ -1,0 +1,118 @@
+//! One object as last seen, in as little room as its use allows.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::Facet;
+
+/// One object as last seen. A tree takes ten times the room of its text, so an object that nobody has looked at
+/// lately is kept as text and becomes a tree again when somebody does.
+pub struct Object {
+    tree: OnceLock<Value>,
+    text: OnceLock<Box<str>>,
+    version: u64,
+    facets: Box<[Facet]>,
+    /// Whether somebody has looked since the last round.
+    looked_at: AtomicBool,
+}
+
+impl Object {
+    pub(super) fn new(tree: Value, facets: Vec<Facet>) -> Object {
+        let version = version_of(&tree);
+        let tree = OnceLock::from(tree);
+        let looked_at = AtomicBool::new(true);
+        Object { tree, text: OnceLock::new(), version, facets: facets.into(), looked_at }
+    }
+
+    /// The whole object.
+    pub fn tree(&self) -> &Value {
+        self.looked_at.store(true, Ordering::Relaxed);
+        // The text was written from a tree, so it can be read.
+        self.tree.get_or_init(|| serde_json::from_str(self.text()).unwrap_or_default())
+    }
+
+    /// The object as one of our types.
+    pub fn read<K: DeserializeOwned>(&self) -> Result<K, serde_json::Error> {
+        self.looked_at.store(true, Ordering::Relaxed);
+        match self.tree.get() {
+            Some(tree) => K::deserialize(tree),
+            None => serde_json::from_str(self.text()),
+        }
+    }
+
+    /// Its resource version as a number.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// What it can be found by.
+    pub(super) fn facets(&self) -> &[Facet] {
+        &self.facets
+    }
+
+    /// The same object as mere text, unless somebody has looked at it since this was asked last.
+    pub(super) fn at_rest(&self) -> Option<Object> {
+        if self.looked_at.swap(false, Ordering::Relaxed) || self.tree.get().is_none() {
+            return None;
+        }
+        Some(Object {
+            tree: OnceLock::new(),
+            text: OnceLock::from(Box::from(self.text())),
+            version: self.version,
+            facets: self.facets.clone(),
+            looked_at: AtomicBool::new(false),
+        })
+    }
+
+    fn text(&self) -> &str {
+        self.text.get_or_init(|| self.tree.get().map(Value::to_string).unwrap_or_default().into())
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// The object's version as a number. Kubernetes guarantees that versions of one kind can be compared since 1.35,
+/// and every server before it has done so.
+pub(super) fn version_of(object: &Value) -> u64 {
+    object
+        .pointer("/metadata/resourceVersion")
+        .and_then(Value::as_str)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_object_at_rest_is_what_it_was() {
+        let tree = json!({"metadata": {"name": "a", "resourceVersion": "7"}, "data": {"n": 1.5, "ü": "\n"}});
+        let object = Object::new(tree.clone(), vec![("kind", "x".to_owned())]);
+        assert!(object.at_rest().is_none(), "it was new a moment ago");
+        let resting = object.at_rest().unwrap();
+        assert!(resting.tree.get().is_none());
+        assert!(resting.at_rest().is_none(), "it rests already");
+        assert_eq!(resting.read::<Value>().unwrap(), tree);
+        assert!(resting.tree.get().is_none(), "reading a type needs no tree");
+        assert_eq!((resting.tree(), resting.version(), resting.facets()), (&tree, 7, object.facets()));
+    }
+
+    #[test]
+    fn who_is_looked_at_does_not_rest() {
+        let object = Object::new(json!({}), Vec::new());
+        for _ in 0..3 {
+            assert!(object.at_rest().is_none());
+            object.tree();
+        }
+    }
+}
