@@ -79,6 +79,25 @@ impl Server {
         }
     }
 
+    /// The name of this Pipeline, or of the only one in the namespace.
+    pub(crate) async fn this_or_the_only(&self, name: Option<&str>) -> Result<String, Failure> {
+        if let Some(name) = name {
+            return Ok(name.to_owned());
+        }
+        let all = self.list::<Pipeline>(&ListParams::default()).await?;
+        let names: Vec<&str> = all.iter().filter_map(|one| one.metadata.name.as_deref()).collect();
+        let namespace = &self.namespace;
+        match names.as_slice() {
+            [only] => Ok((*only).to_owned()),
+            [] => {
+                Err(Failure::new(Kind::NotFound, format!("there is no Pipeline in namespace `{namespace}`"))
+                    .hint("`kardinal init` makes one; `-n` chooses another namespace"))
+            }
+            _ => Err(Failure::new(Kind::Usage, format!("several Pipelines are in namespace `{namespace}`"))
+                .hint(format!("name one of {}", listed(names)))),
+        }
+    }
+
     async fn unknown_pipeline(&self, name: &str) -> Failure {
         let known = match self.list::<Pipeline>(&ListParams::default()).await {
             Ok(known) => known,

@@ -147,8 +147,13 @@ impl AsyncWork for Batch<'_> {
 }
 
 impl Repositories for Git {
-    fn diff_of<'a>(&'a self, remote: &'a Remote, commit: &'a str) -> Future<'a, Vec<FileChange>> {
-        Box::pin(self.inner.run(remote, move |session| async move { session.diff_of(commit).await }))
+    fn diff<'a>(
+        &'a self,
+        remote: &'a Remote,
+        from: Option<&'a str>,
+        to: &'a str,
+    ) -> Future<'a, Vec<FileChange>> {
+        Box::pin(self.inner.run(remote, move |session| async move { session.diff(from, to).await }))
     }
 
     fn tip<'a>(&'a self, remote: &'a Remote, branch: &'a str) -> Future<'a, Option<String>> {

@@ -28,9 +28,14 @@ pub trait Repositories: Send + Sync + 'static {
     fn contains<'a>(&'a self, remote: &'a Remote, descendant: &'a str, ancestor: &'a str)
     -> Future<'a, bool>;
 
-    /// What one commit changed against its first parent, for carrying it over to another branch or repository.
-    /// The commit is fetched by its id when it is not here yet.
-    fn diff_of<'a>(&'a self, remote: &'a Remote, commit: &'a str) -> Future<'a, Vec<FileChange>>;
+    /// What differs in a commit from another one, or from its first parent, for carrying it over to another branch or
+    /// repository. Commits are fetched by their ids when they are not here yet.
+    fn diff<'a>(
+        &'a self,
+        remote: &'a Remote,
+        from: Option<&'a str>,
+        to: &'a str,
+    ) -> Future<'a, Vec<FileChange>>;
 }
 
 /// One commit to be made.

@@ -341,9 +341,19 @@ impl Session {
         Ok(false)
     }
 
-    /// What one commit changed against its first parent.
-    pub(crate) async fn diff_of(&self, commit: &str) -> Result<Vec<FileChange>, Failure> {
-        let commit = objects::parse_id(commit)?;
+    /// What differs in a commit from another one, or from its first parent.
+    pub(crate) async fn diff(&self, from: Option<&str>, to: &str) -> Result<Vec<FileChange>, Failure> {
+        let Some(from) = from else { return self.diff_of(objects::parse_id(to)?).await };
+        let (from, to) = (objects::parse_id(from)?, objects::parse_id(to)?);
+        self.ensure(&[from, to]).await?;
+        self.with_store(move |store| {
+            let repo = store.local();
+            compare::files(&repo, Some(objects::tree_of(&repo, from)?), Some(objects::tree_of(&repo, to)?))
+        })
+        .await
+    }
+
+    async fn diff_of(&self, commit: ObjectId) -> Result<Vec<FileChange>, Failure> {
         self.ensure(&[commit]).await?;
         if self.with_store(move |store| Ok(store.shallow()?.contains(&commit))).await? {
             self.fetch(&[commit], Depth::Commits(50)).await?;

@@ -29,6 +29,7 @@ use serde_json::Value;
 
 pub use crate::graph::Note;
 use crate::health::HealthFacts;
+pub use change::rollback_of;
 pub use facts::{gate_texts, hold, image_moves};
 pub use lane::is_outside;
 pub use report::{Report, report};
@@ -62,6 +63,8 @@ pub struct Snapshot<'a> {
     pub health: Option<&'a HealthFacts>,
     /// The Bundle that was verified last in the environment.
     pub previous: Option<&'a Bundle>,
+    /// The Bundle that this one takes back, when it does and that one is still there.
+    pub reverted: Option<&'a Bundle>,
     /// The one `now` of this pass.
     pub now: Timestamp,
 }
@@ -249,6 +252,8 @@ pub enum Edit {
         repository: String,
         /// The commit.
         sha: String,
+        /// The commit that is taken back: what differs from it is applied. `None`: what the commit itself changed.
+        instead_of: Option<String>,
         /// How.
         strategy: MergeStrategy,
         /// The directory in the configuration repository to take from. `None`: all of it.

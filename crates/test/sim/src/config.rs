@@ -30,6 +30,11 @@ impl Settings {
         self.0.insert(number);
     }
 
+    /// Makes and unmakes what differs between two states of the repository.
+    pub(crate) fn turn(&mut self, from: &Settings, to: &Settings) {
+        turn(&mut self.0, from, to);
+    }
+
     /// The file. The settings are so far from each other that commits of different ones never touch the same lines.
     pub(crate) fn text(&self) -> String {
         let value = |number: u64| if self.0.contains(&number) { "made" } else { "unmade" };
@@ -55,7 +60,22 @@ pub(crate) struct Files {
     pub(crate) flags: BTreeSet<u64>,
 }
 
+/// Takes out of a set what was only there, and puts in what is only here.
+fn turn(set: &mut BTreeSet<u64>, from: &Settings, to: &Settings) {
+    set.retain(|number| !from.0.contains(number) || to.0.contains(number));
+    set.extend(to.0.difference(&from.0));
+}
+
 impl Files {
+    /// Brings in what the repository differs by; every commit makes one setting and adds one flag.
+    pub(crate) fn turn(&mut self, from: &Settings, to: &Settings, overlaid: bool) {
+        turn(&mut self.flags, from, to);
+        match overlaid {
+            true => self.settings = to.clone(),
+            false => self.settings.turn(from, to),
+        }
+    }
+
     /// What every environment begins with.
     pub(crate) fn first() -> Files {
         Files { version: FIRST.to_owned(), settings: Settings::default(), flags: BTreeSet::new() }

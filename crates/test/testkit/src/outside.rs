@@ -163,12 +163,13 @@ impl Repositories for Overheard {
         Box::pin(self.hear(Kind::Read, format!("GIT contains {ancestor}"), deed))
     }
 
-    fn diff_of<'a>(
+    fn diff<'a>(
         &'a self,
         remote: &'a Remote,
-        commit: &'a str,
+        from: Option<&'a str>,
+        to: &'a str,
     ) -> kardinal_git::Future<'a, Vec<kardinal_git::FileChange>> {
-        Box::pin(self.hear(Kind::Read, format!("GIT diff {commit}"), self.git.diff_of(remote, commit)))
+        Box::pin(self.hear(Kind::Read, format!("GIT diff {to}"), self.git.diff(remote, from, to)))
     }
 }
 

@@ -93,9 +93,9 @@ impl Edits {
                 let after = yaml::set(&place, &text, path, value).map_err(|error| stop(error.to_string()))?;
                 files.write(place, after);
             }
-            Edit::ConfigMerge { repository, sha, strategy, source_path, .. } => {
+            Edit::ConfigMerge { repository, sha, instead_of, strategy, source_path, .. } => {
                 let source = neighbour(&self.remote, repository);
-                let changes = self.context.repositories.diff_of(&source, sha).await;
+                let changes = self.context.repositories.diff(&source, instead_of.as_deref(), sha).await;
                 let changes = changes.map_err(|error| {
                     let message = error.to_string();
                     self.found().trouble = Some(error);

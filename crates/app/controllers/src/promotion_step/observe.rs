@@ -11,7 +11,7 @@ use kardinal_graph::Gvk;
 use kardinal_planner::health::{self, HealthFacts, Target};
 use kardinal_planner::policy_gate::Place;
 use kardinal_planner::promotion_step::{
-    PullRequest, Snapshot, gate_texts, hold, is_outside, promoted_commit,
+    PullRequest, Snapshot, gate_texts, hold, is_outside, promoted_commit, rollback_of,
 };
 use serde_json::Value;
 
@@ -46,6 +46,7 @@ pub(super) struct Observation {
     pull_request: Option<PullRequest>,
     health: Option<HealthFacts>,
     previous: Option<Bundle>,
+    reverted: Option<Bundle>,
 }
 
 impl Observation {
@@ -61,6 +62,7 @@ impl Observation {
             pull_request: self.pull_request.as_ref(),
             health: self.health.as_ref(),
             previous: self.previous.as_ref(),
+            reverted: self.reverted.as_ref(),
             now: self.now,
         }
     }
@@ -90,6 +92,7 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         step.spec.required_gates.iter().filter_map(|gate| placed(&view, namespace, gate)).collect();
     let before =
         bundle.as_ref().and_then(|bundle| previous(&view, namespace, bundle, &step.spec.environment));
+    let reverted = bundle.as_ref().and_then(rollback_of).and_then(|name| get(&view, namespace, name));
     let now = context.clock.now();
     let gate_texts = bundle
         .as_ref()
@@ -125,6 +128,7 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         pull_request,
         health,
         previous: before,
+        reverted,
     })
 }
 

@@ -99,8 +99,8 @@ pub(crate) enum GetCommand {
     },
     /// Shows the steps and gates of the Bundles on their way
     Steps {
-        /// The Pipeline
-        pipeline: String,
+        /// The Pipeline; may be left out where there is only one
+        pipeline: Option<String>,
         /// Only those of this Bundle
         #[arg(long, value_name = "NAME")]
         bundle: Option<String>,
@@ -112,8 +112,8 @@ pub(crate) enum GetCommand {
     /// Lists Bundles with where they come from
     #[command(visible_alias = "bundle")]
     Bundles {
-        /// The Pipeline
-        pipeline: String,
+        /// The Pipeline; may be left out where there is only one
+        pipeline: Option<String>,
         /// Only those on their way
         #[arg(long)]
         active: bool,
@@ -470,6 +470,9 @@ pub(crate) enum PrCommand {
     Merge {
         #[command(flatten)]
         which: PrReference,
+        /// Also when a check has not passed, as during a pause
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         who: Who,
         #[command(flatten)]

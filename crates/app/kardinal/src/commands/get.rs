@@ -13,10 +13,10 @@ pub(crate) fn run(arguments: GetArguments) -> anyhow::Result<()> {
             super::block_on(pipelines::run(all_namespaces, watch.watch, &common))
         }
         GetCommand::Steps { pipeline, bundle, watch, common } => {
-            super::block_on(steps::run(&pipeline, bundle.as_deref(), watch.watch, &common))
+            super::block_on(steps::run(pipeline.as_deref(), bundle.as_deref(), watch.watch, &common))
         }
         GetCommand::Bundles { pipeline, active, watch, common } => {
-            super::block_on(bundles::run(&pipeline, active, watch.watch, &common))
+            super::block_on(bundles::run(pipeline.as_deref(), active, watch.watch, &common))
         }
     }
 }

@@ -32,8 +32,11 @@ pub(crate) fn run(arguments: PrArguments) -> anyhow::Result<()> {
                 let (server, request) = find(&which, &common).await?;
                 change::approve(&server, &request, &who::name(&who), comment.as_deref(), common.output).await
             }
-            PrCommand::Merge { which, who, common } => {
+            PrCommand::Merge { which, force, who, common } => {
                 let (server, request) = find(&which, &common).await?;
+                if !force {
+                    change::must_pass(&request)?;
+                }
                 change::merge(&server, &request, &who::name(&who), common.output).await
             }
             PrCommand::Close { which, common } => {

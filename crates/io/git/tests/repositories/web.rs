@@ -272,7 +272,7 @@ async fn a_shallow_cache_deepens_when_asked() {
     assert_eq!(done.kind, Outcome::Pushed);
     bench.fsck();
     run(&cache_of(&bench), &["fsck", "--strict", "--no-dangling"]);
-    let changes = bench.git().diff_of(&remote, &bench.ask(&["rev-parse", "main~2"])).await.unwrap();
+    let changes = bench.git().diff(&remote, None, &bench.ask(&["rev-parse", "main~2"])).await.unwrap();
     assert_eq!(changes.len(), 1);
     assert_eq!(changes[0].before.as_deref(), Some(&b"hello\n"[..]));
     assert_eq!(changes[0].after.as_deref(), Some(&b"changed\n"[..]));

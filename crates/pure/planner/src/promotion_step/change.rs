@@ -1,7 +1,7 @@
 //! The change itself: which branch, which edits, which message. The same step always orders the same change.
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Bundle, GitLayout, PromotionStep};
+use kardinal_api::kardinal::{Bundle, GitCommit, GitLayout, PromotionStep};
 use kardinal_manifest::{Image, helm};
 use serde_json::Value;
 
@@ -56,7 +56,7 @@ pub(super) fn title(step: &PromotionStep, bundle: &Bundle) -> String {
 }
 
 /// The Bundle that this one takes back.
-pub(super) fn rollback_of(bundle: &Bundle) -> Option<&str> {
+pub fn rollback_of(bundle: &Bundle) -> Option<&str> {
     bundle.spec.provenance.as_ref()?.rollback_of.as_deref()
 }
 
@@ -80,12 +80,18 @@ pub(super) fn images(bundle: &Bundle) -> Result<Vec<Image>, Problem> {
 }
 
 /// The whole change as one order.
-pub(super) fn order(step: &PromotionStep, bundle: &Bundle, tasks: &[Task]) -> Result<CommitOrder, Problem> {
+pub(super) fn order(
+    step: &PromotionStep,
+    bundle: &Bundle,
+    reverted: Option<&Bundle>,
+    tasks: &[Task],
+) -> Result<CommitOrder, Problem> {
     let images = images(bundle)?;
+    let config = config(bundle, reverted)?;
     let identity = identity(step);
     let mut edits = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
-        edits.extend(edit(step, bundle, &images, index, task));
+        edits.extend(edit(step, bundle, (&images, config.as_ref()), index, task));
     }
     let created = step.metadata.creation_timestamp.as_ref();
     Ok(CommitOrder {
@@ -97,6 +103,28 @@ pub(super) fn order(step: &PromotionStep, bundle: &Bundle, tasks: &[Task]) -> Re
         directory: directory(step),
         edits,
     })
+}
+
+/// What is to be merged of a configuration repository.
+struct Config<'a> {
+    commit: &'a GitCommit,
+    instead_of: Option<&'a str>,
+}
+
+/// The commit of the Bundle. A rollback goes back to it from the commit of the Bundle that is taken back: to apply an
+/// older commit once more would undo nothing.
+fn config<'a>(bundle: &'a Bundle, reverted: Option<&'a Bundle>) -> Result<Option<Config<'a>>, Problem> {
+    let Some(commit) = &bundle.spec.artifacts.git_commit else { return Ok(None) };
+    if let (Some(name), None) = (rollback_of(bundle), reverted) {
+        let message = format!(
+            "the Bundle `{name}` that is to be taken back is gone, and with it the commit to undo: \
+             create a Bundle with a commit that reverts it"
+        );
+        return Err(Problem { task: None, message });
+    }
+    let undone = reverted.and_then(|reverted| reverted.spec.artifacts.git_commit.as_ref());
+    let undone = undone.filter(|undone| undone.repository == commit.repository && undone.sha != commit.sha);
+    Ok(Some(Config { commit, instead_of: undone.map(|undone| undone.sha.as_str()) }))
 }
 
 fn message(step: &PromotionStep, bundle: &Bundle, identity: &str) -> String {
@@ -113,7 +141,13 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<&str>>().join(" ")
 }
 
-fn edit(step: &PromotionStep, bundle: &Bundle, images: &[Image], task: usize, of: &Task) -> Vec<Edit> {
+fn edit(
+    step: &PromotionStep,
+    bundle: &Bundle,
+    (images, config): (&[Image], Option<&Config<'_>>),
+    task: usize,
+    of: &Task,
+) -> Vec<Edit> {
     let fill = |text: &str| fill(text, step, bundle);
     match &of.kind {
         TaskKind::KustomizeImages if !images.is_empty() => {
@@ -141,11 +175,11 @@ fn edit(step: &PromotionStep, bundle: &Bundle, images: &[Image], task: usize, of
             vec![Edit::YamlSet { task, file: file.clone(), path: path.clone(), value }]
         }
         TaskKind::ConfigMerge { strategy, source_path } => {
-            let commit = bundle.spec.artifacts.git_commit.iter();
-            let edits = commit.map(|commit| Edit::ConfigMerge {
+            let edits = config.iter().map(|config| Edit::ConfigMerge {
                 task,
-                repository: commit.repository.clone(),
-                sha: commit.sha.clone(),
+                repository: config.commit.repository.clone(),
+                sha: config.commit.sha.clone(),
+                instead_of: config.instead_of.map(str::to_owned),
                 strategy: *strategy,
                 source_path: source_path.clone(),
             });

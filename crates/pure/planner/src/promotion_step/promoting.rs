@@ -69,7 +69,7 @@ fn next_effect(
     let Some((index, task)) = draft::next(&tasks, status) else { return Ok(None) };
     let effect = match &task.kind {
         TaskKind::Push if opens_pull_request(&tasks) && !has_finalizer(snapshot) => Effect::AddFinalizer,
-        TaskKind::Push => Effect::Commit(change::order(step, bundle, &tasks)?),
+        TaskKind::Push => Effect::Commit(change::order(step, bundle, snapshot.reverted, &tasks)?),
         TaskKind::OpenPullRequest => Effect::OpenPullRequest(PullRequestOrder {
             head: change::promotion_branch(step),
             base: change::base_branch(step),

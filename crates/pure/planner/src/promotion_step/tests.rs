@@ -34,6 +34,7 @@ pub(super) struct Scene {
     pub(super) pull_request: Option<PullRequest>,
     pub(super) health: Option<HealthFacts>,
     pub(super) previous: Option<Bundle>,
+    pub(super) reverted: Option<Bundle>,
     pub(super) now: Timestamp,
 }
 
@@ -67,6 +68,7 @@ impl Scene {
             pull_request: None,
             health: None,
             previous: None,
+            reverted: None,
             now: time(NOW),
         }
     }
@@ -107,6 +109,7 @@ impl Scene {
             pull_request: self.pull_request.as_ref(),
             health: self.health.as_ref(),
             previous: self.previous.as_ref(),
+            reverted: self.reverted.as_ref(),
             now: self.now,
         }
     }

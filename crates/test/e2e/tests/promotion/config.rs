@@ -6,12 +6,14 @@ use kardinal_testkit::shop::{APP, IMAGE, fixture};
 use kardinal_testkit::{Shop, World, in_three_worlds};
 use serde_json::{Value, json};
 
+use crate::rollback::wish;
 use crate::words::{approve, has_version, message, pipeline};
 
 in_three_worlds!(promotions: a_config_commit_is_picked);
 in_three_worlds!(promotions: a_config_commit_is_laid_over);
 in_three_worlds!(promotions: an_image_with_its_configuration);
 in_three_worlds!(promotions: a_config_commit_that_does_not_fit);
+in_three_worlds!(promotions: back_to_the_configuration_before);
 
 const CONFIG: &str = "app-config";
 const LIMITS: &str = "# limits\ncpu: 100m\nmemory: 128Mi\n\n\n\nreplicas: 1\n";
@@ -115,5 +117,38 @@ async fn a_config_commit_that_does_not_fit(world: &World) -> anyhow::Result<()> 
     let step = shop.state(NAME, "prod", PromotionState::Failed).await?;
     ensure!(message(&step).contains("environments/prod/limits.yaml"), "{}", message(&step));
     ensure!(shop.file("environments/prod/limits.yaml").await?.contains("cpu: 250m"));
+    shop.close().await
+}
+
+async fn back_to_the_configuration_before(world: &World) -> anyhow::Result<()> {
+    // Production has more replicas of its own, on the way there and back.
+    let own = LIMITS.replace("replicas: 1", "replicas: 5");
+    let (shop, first) = opened(world, &own).await?;
+    let doubled = RAISED.replace("cpu: 500m", "cpu: 1000m");
+    let files = [
+        ("limits.yaml", Some(doubled.as_str())),
+        ("flags/beta.yaml", None),
+        ("flags/new.yaml", Some("new: true\n")),
+    ];
+    let second = shop.push(CONFIG, "main", "Double the limits", &files)?;
+    shop.pipeline(pipeline(json!([{"name": "dev"}, {"name": "prod"}]))).await?;
+    for (name, sha) in [("my-app-config-1", &first), ("my-app-config-2", &second)] {
+        let mut bundle = bundle(&shop, sha)?;
+        bundle["metadata"]["name"] = json!(name);
+        shop.story.apply(&bundle).await?;
+        shop.phase(name, BundlePhase::Verified).await?;
+    }
+    ensure!(shop.file("environments/prod/limits.yaml").await?.contains("cpu: 1000m"));
+    let back = wish(&shop, None, false).await?;
+    shop.phase(&back, BundlePhase::Verified).await?;
+    let prod = shop.file("environments/prod/limits.yaml").await?;
+    ensure!(prod == RAISED.replace("replicas: 1", "replicas: 5"), "{prod}");
+    ensure!(
+        shop.file("environments/prod/flags/beta.yaml").await? == "beta: true\n",
+        "what was removed is back"
+    );
+    ensure!(shop.file("environments/prod/flags/new.yaml").await.is_err(), "what was added is gone");
+    ensure!(shop.file("environments/dev/limits.yaml").await? == RAISED);
+    shop.fsck()?;
     shop.close().await
 }

@@ -16,7 +16,7 @@ in_three_worlds!(promotions: back_to_a_chosen_version);
 const ALL: [&str; 2] = ["dev", "prod"];
 
 /// Wishes to go back and returns the name of the Bundle that does it.
-async fn wish(shop: &Shop<'_>, to: Option<&str>, emergency: bool) -> anyhow::Result<String> {
+pub(crate) async fn wish(shop: &Shop<'_>, to: Option<&str>, emergency: bool) -> anyhow::Result<String> {
     let world = shop.story.world;
     shop.next_second().await?;
     let pipelines: Api<Pipeline> = Api::namespaced(world.client.clone(), &world.namespace);

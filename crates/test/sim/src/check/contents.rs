@@ -71,16 +71,30 @@ fn expected(rest: &Rest<'_>, environment: &Environment) -> anyhow::Result<Files>
         if let Some(version) = version(bundle) {
             files.version = version;
         }
-        if let Some(number) = rest.configures(bundle)? {
-            files.flags.insert(number);
-            if environment.overlaid {
-                files.settings = rest.scenario.settings_at(number);
-            } else {
-                files.settings.make(number);
+        let Some(number) = rest.configures(bundle)? else { continue };
+        let here = rest.scenario.settings_at(number);
+        match taken_back(rest, bundle)?.filter(|other| *other != number) {
+            Some(other) => files.turn(&rest.scenario.settings_at(other), &here, environment.overlaid),
+            None => {
+                files.flags.insert(number);
+                match environment.overlaid {
+                    true => files.settings = here,
+                    false => files.settings.make(number),
+                }
             }
         }
     }
     Ok(files)
+}
+
+/// The Bundle that a rollback takes back.
+fn rollback_of(bundle: &Bundle) -> Option<&str> {
+    bundle.spec.provenance.as_ref()?.rollback_of.as_deref()
+}
+
+/// The number of the release whose configuration a rollback undoes.
+fn taken_back(rest: &Rest<'_>, bundle: &Bundle) -> anyhow::Result<Option<u64>> {
+    rollback_of(bundle).map_or(Ok(None), |name| rest.configures(rest.bundle(name)?))
 }
 
 /// What was recorded last is there. A Bundle that was superseded right after its push may not have written that down.
@@ -111,8 +125,9 @@ fn is_recorded(rest: &Rest<'_>, environment: &Environment, files: &Files) -> any
         files.version,
         rest.log
     );
+    let undone: Vec<&str> = rest.bundles.iter().filter_map(rollback_of).collect();
     for bundle in rest.bundles.iter().filter(|bundle| recorded(bundle).is_some()) {
-        let number = rest.configures(bundle)?;
+        let number = rest.configures(bundle)?.filter(|_| !undone.contains(&name_of(bundle)));
         ensure!(
             number.is_none_or(|number| files.flags.contains(&number)),
             "`{}` says that it was promoted to `{name}`, but its configuration is not there: {:#?}",

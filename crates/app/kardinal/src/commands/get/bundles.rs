@@ -11,8 +11,14 @@ use crate::output;
 use crate::server::Server;
 use crate::watching::{Changes, follow};
 
-pub(super) async fn run(pipeline: &str, active: bool, watch: bool, common: &Common) -> anyhow::Result<()> {
+pub(super) async fn run(
+    pipeline: Option<&str>,
+    active: bool,
+    watch: bool,
+    common: &Common,
+) -> anyhow::Result<()> {
     let server = Server::connect(&common.server).await?;
+    let pipeline = &server.this_or_the_only(pipeline).await?;
     if !watch {
         output::text(&listed(&server, pipeline, active, common).await?);
         return Ok(());

@@ -20,12 +20,13 @@ struct Objects {
 }
 
 pub(super) async fn run(
-    pipeline: &str,
+    pipeline: Option<&str>,
     bundle: Option<&str>,
     watch: bool,
     common: &Common,
 ) -> anyhow::Result<()> {
     let server = Server::connect(&common.server).await?;
+    let pipeline = &server.this_or_the_only(pipeline).await?;
     if !watch {
         output::text(&shown(&server, pipeline, bundle, common).await?.0);
         return Ok(());

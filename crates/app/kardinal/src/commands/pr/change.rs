@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kardinal_api::forge::{MERGEABLE, PullRequest, PullRequestState, Review, Verdict};
+use kardinal_api::forge::{CheckState, MERGEABLE, PullRequest, PullRequestState, Review, Verdict};
 use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 
@@ -84,6 +84,20 @@ fn must_be_open(request: &PullRequest) -> Result<(), Failure> {
     Err(Failure::new(Kind::Failed, format!("{} is {word} already", title(request))))
 }
 
+/// Refuses what a check speaks against, such as a closed gate or a pause.
+pub(super) fn must_pass(request: &PullRequest) -> Result<(), Failure> {
+    let against = request.spec.checks.iter().find(|check| check.state != CheckState::Success);
+    let Some(check) = against else { return Ok(()) };
+    let word = match check.state {
+        CheckState::Failure => "failed",
+        CheckState::Pending | CheckState::Success => "pending",
+    };
+    let why = check.description.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+    let failure =
+        Failure::new(Kind::Failed, format!("{}: check `{}` is {word}{why}", title(request), check.context));
+    Err(failure.hint("merge it when the check has passed, or all the same with `--force`"))
+}
+
 /// Waits until the forge has done it, or says why it does not.
 async fn settle(
     server: &Server,
@@ -158,6 +172,18 @@ mod tests {
         assert_eq!(reviews[1]["author"], "alice");
         assert_eq!(reviews[1]["verdict"], "approved");
         assert_eq!(patch["metadata"]["resourceVersion"], "7");
+    }
+
+    #[test]
+    fn a_check_that_has_not_passed_holds_the_merge_back() {
+        let mut request = request();
+        assert!(must_pass(&request).is_ok(), "nobody speaks against it");
+        request.spec.checks = serde_json::from_value(json!([
+            {"context": "build", "state": "success"},
+            {"context": "kardinal/gates", "state": "pending", "description": "held: `app` is paused"}]))
+        .unwrap();
+        let refused = must_pass(&request).unwrap_err().to_string();
+        assert!(refused.contains("check `kardinal/gates` is pending: held: `app` is paused"), "{refused}");
     }
 
     #[test]

@@ -172,6 +172,36 @@ fn the_layout_decides_branch_and_directory() {
 }
 
 #[test]
+fn configuration_goes_back_from_the_commit_that_is_taken_back() {
+    let rollback = |reverted: Option<Bundle>| {
+        let mut older = config_bundle();
+        older.spec.provenance.get_or_insert_default().rollback_of = Some("newer".to_owned());
+        Scene { bundle: Some(older), reverted, ..Scene::new(json!({})) }
+    };
+    let mut newer = config_bundle();
+    newer.spec.artifacts.git_commit.as_mut().unwrap().sha = "def456".to_owned();
+    let Effect::Commit(order) = rollback(Some(newer)).effect() else { panic!("a commit") };
+    let [Edit::ConfigMerge { sha, instead_of, .. }] = order.edits.as_slice() else {
+        panic!("{:?}", order.edits)
+    };
+    assert_eq!((sha.as_str(), instead_of.as_deref()), ("abc123def456", Some("def456")));
+
+    // One without configuration has changed none, so there is nothing to undo.
+    let Effect::Commit(order) = rollback(Some(image_bundle())).effect() else { panic!("a commit") };
+    assert!(matches!(order.edits.as_slice(), [Edit::ConfigMerge { instead_of: None, .. }]));
+
+    let mut lost = rollback(None);
+    while !matches!(lost.status().state, Some(PromotionState::Failed)) {
+        assert!(lost.plan().effect.is_none(), "nothing must be written");
+    }
+    assert!(
+        lost.message().contains("the Bundle `newer` that is to be taken back is gone"),
+        "{}",
+        lost.message()
+    );
+}
+
+#[test]
 fn every_kind_of_bundle_and_strategy_has_its_edits() {
     let mut helm =
         Scene::new(json!({"update": {"strategy": "helm", "helm": {"imagePathTemplate": ".app.tag"}}}));
@@ -191,6 +221,7 @@ fn every_kind_of_bundle_and_strategy_has_its_edits() {
         task: 1,
         repository: "https://github.com/myorg/app-config".to_owned(),
         sha: "abc123def456".to_owned(),
+        instead_of: None,
         strategy: MergeStrategy::CherryPick,
         source_path: None,
     };
