@@ -126,8 +126,8 @@ impl<'a> Draft<'a> {
         self.enter(PromotionState::Failed, message);
     }
 
-    /// Goes on to the next task: its kind decides the state.
-    pub(super) fn advance(&mut self, tasks: &[Task], arrived: &str) {
+    /// Goes on to the next task: its kind decides the state. `told` is what has come of the one before, if anything.
+    pub(super) fn advance(&mut self, tasks: &[Task], told: &str) {
         // A record that does not fit must never look like a record of which nothing is left to do.
         if tasks.is_empty() || tasks.len() != self.status.steps.len() {
             self.fail(None, "the record of tasks in `status.steps` does not fit the tasks of this step");
@@ -136,7 +136,7 @@ impl<'a> Draft<'a> {
         let Some((index, task)) = next(tasks, &self.status) else {
             self.status.current_step_index = None;
             self.status.verified_at = Some(self.snapshot.now);
-            self.enter(PromotionState::Verified, arrived);
+            self.enter(PromotionState::Verified, if told.is_empty() { "all tasks are done" } else { told });
             return;
         };
         self.status.current_step_index = u32::try_from(index).ok();
@@ -151,7 +151,8 @@ impl<'a> Draft<'a> {
             TaskKind::HealthCheck => {
                 let now = self.snapshot.now;
                 self.status.promoted_at = self.status.promoted_at.or(Some(now));
-                (PromotionState::HealthChecking, arrived.to_owned())
+                let told = if told.is_empty() { String::new() } else { format!("{told}; ") };
+                (PromotionState::HealthChecking, format!("{told}checking health"))
             }
             TaskKind::Push => {
                 let branch = change::target_branch(self.snapshot.step, tasks);

@@ -26,7 +26,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
 fn start(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, tasks: &[Task]) {
     draft.list_tasks(tasks);
     draft.status.evidence = Some(gates::evidence(snapshot));
-    draft.advance(tasks, "checking health");
+    draft.advance(tasks, "");
 }
 
 /// The Bundle, when it may be promoted now; else what is waited for.

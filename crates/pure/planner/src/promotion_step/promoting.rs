@@ -25,7 +25,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
         // The next task is not done but watched: its state says so.
         Ok(None) => {
             let tasks = tasks(&snapshot.step.spec, bundle.spec.kind()).unwrap_or_default();
-            draft.advance(&tasks, "checking health");
+            draft.advance(&tasks, "");
             draft.plan()
         }
         Err(problem) => {

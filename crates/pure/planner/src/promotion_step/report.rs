@@ -184,7 +184,7 @@ fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, ou
             if let Some(index) = tasks.iter().position(|task| task.kind == TaskKind::OpenPullRequest) {
                 draft.complete(index, format!("opened PR #{}", pull_request.number));
             }
-            draft.advance(&tasks, "checking health");
+            draft.advance(&tasks, "");
             waiting::settle(draft, snapshot, pull_request);
         }
         (_, Outcome::PullRequest(pull_request)) if is_cleanup(snapshot, effect) => {
@@ -218,7 +218,7 @@ fn answered(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, index: usize, succes
     let message = change::cut(message, 1024);
     if success {
         draft.complete(index, message);
-        draft.advance(&tasks, "the environment is healthy");
+        draft.advance(&tasks, message);
     } else {
         let why = if message.is_empty() { "it gave no reason" } else { message };
         draft.fail(Some(index), format!("task `{name}` said no: {why}"));
@@ -252,7 +252,7 @@ fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outco
     if !by_merge {
         draft.status.promoted_at = Some(snapshot.now);
     }
-    draft.advance(&tasks, &format!("{told}; checking health"));
+    draft.advance(&tasks, &told);
 }
 
 fn done(task: &Task, told: &str) -> String {

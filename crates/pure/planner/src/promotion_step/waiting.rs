@@ -149,7 +149,7 @@ fn merged(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullReq
         let by = pull_request.merged_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
         draft.complete(index, format!("PR #{number} was merged{by}"));
     }
-    draft.advance(&tasks, "checking health");
+    draft.advance(&tasks, "");
 }
 
 /// The tasks as they were when the step started. They were checked then, so that a Problem cannot come up now.

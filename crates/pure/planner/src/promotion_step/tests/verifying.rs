@@ -166,6 +166,7 @@ fn a_sequence_without_a_health_check_ends_with_the_change() {
     let commit = scene.effect();
     scene.tell(&commit, committed());
     assert_eq!(scene.state(), PromotionState::Verified);
+    assert_eq!(scene.message(), "pushed c0ffee0 to `main`");
     assert_eq!(scene.status().promoted_at, Some(scene.now));
 }
 
