@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{anyhow, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kardinal_cluster::{Clock as _, install};
 use kardinal_controllers::Controllers;
@@ -13,8 +13,7 @@ use kardinal_testkit::outside::{Seedling, Workshop};
 use kardinal_testkit::requests::Requests;
 use kardinal_testkit::shop::POLICIES;
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::GroupVersionKind;
+use kube::api::PostParams;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -169,12 +168,7 @@ impl World {
 
     /// Applies a manifest, as a person who does not fail.
     pub(crate) async fn apply(&self, namespace: &str, manifest: &Value) -> anyhow::Result<()> {
-        let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let (group, version) = text("/apiVersion").split_once('/').context("our kinds have groups")?;
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, text("/kind")));
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
-        let params = PatchParams::apply("scenario").force();
-        api.patch(text("/metadata/name"), &params, &Patch::Apply(manifest)).await?;
+        kardinal_testkit::apply(&self.client, namespace, manifest).await?;
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 //! A scenario is written once, through `kube::Client` only, and runs in three worlds:
 //! in memory with virtual time, on `kardinal up` over HTTPS, and on a real kube-apiserver.
 
+pub mod apply;
 pub mod child;
 pub mod clock;
 pub mod gitea;
@@ -14,6 +15,7 @@ pub mod story;
 pub mod up;
 pub mod world;
 
+pub use apply::apply;
 pub use shop::Shop;
 pub use story::Story;
 pub use world::{World, WorldKind};

@@ -139,10 +139,7 @@ impl<'a> Shop<'a> {
 
     /// A manifest in the organisation's namespace, as it stands.
     pub async fn org_manifest(&self, manifest: &Value) -> anyhow::Result<()> {
-        let name = manifest.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        let api: Api<kardinal_api::kardinal::PolicyGate> =
-            Api::namespaced(self.story.world.client.clone(), POLICIES);
-        api.patch(name, &PatchParams::apply("scenario").force(), &Patch::Apply(manifest)).await?;
+        crate::apply(&self.story.world.client, POLICIES, manifest).await?;
         Ok(())
     }
 

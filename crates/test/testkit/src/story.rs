@@ -3,10 +3,10 @@
 use anyhow::Context as _;
 use jiff::Timestamp;
 use kardinal_api::graph::{Graph, NodeState, NodeStatus};
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
-use kube::core::GroupVersionKind;
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::apply::{self, apply};
 use crate::world::World;
 
 /// A scenario in one world.
@@ -23,24 +23,12 @@ impl<'a> Story<'a> {
 
     /// Objects of a kind in the scenario's namespace.
     pub fn api(&self, api_version: &str, kind: &str) -> Api<DynamicObject> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-        Api::namespaced_with(self.world.client.clone(), &self.world.namespace, &resource)
+        apply::api(&self.world.client, &self.world.namespace, api_version, kind)
     }
 
     /// Applies a manifest as a user would, into the scenario's namespace.
     pub async fn apply(&self, manifest: &Value) -> anyhow::Result<DynamicObject> {
-        let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let mut manifest = manifest.clone();
-        let api = self.api(text("/apiVersion"), text("/kind"));
-        let name = text("/metadata/name").to_owned();
-        if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.insert("namespace".to_owned(), self.world.namespace.clone().into());
-        }
-        let params = PatchParams::apply("scenario").force();
-        api.patch(&name, &params, &Patch::Apply(&manifest))
-            .await
-            .with_context(|| format!("applying `{name}`"))
+        apply(&self.world.client, &self.world.namespace, manifest).await
     }
 
     /// Sets fields of an object's status, as its controller would.

@@ -11,8 +11,7 @@ use kardinal_controllers::{Controllers, Settings};
 use kardinal_testkit::outside::Workshop;
 use kardinal_testkit::requests::Requests;
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::GroupVersionKind;
+use kube::api::PostParams;
 use serde_json::{Value, json};
 
 /// Nothing here takes that long; who waits longer waits for ever.
@@ -79,12 +78,7 @@ impl Place {
 
     /// Applies a manifest.
     pub(crate) async fn apply(&self, manifest: &Value) -> anyhow::Result<()> {
-        let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let (group, version) = text("/apiVersion").split_once('/').unwrap_or(("", text("/apiVersion")));
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, text("/kind")));
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), "default", &resource);
-        let params = PatchParams::apply("bench").force();
-        api.patch(text("/metadata/name"), &params, &Patch::Apply(manifest)).await?;
+        kardinal_testkit::apply(&self.client, "default", manifest).await?;
         Ok(())
     }
 
