@@ -11,7 +11,7 @@ use kardinal_planner::bundle::{self as planner, Effect, Snapshot};
 use serde_json::Value;
 
 use crate::driver::{self, Key, Next};
-use crate::objects::{self, about, all_keys, get, gvk, key_of, keys, label, list, text};
+use crate::objects::{self, about, all_keys, before_and_after, get, gvk, key_of, keys, label, list, text};
 use crate::{Context, facets};
 
 const PIPELINE: &str = "kardinal.io/pipeline";
@@ -109,24 +109,22 @@ impl driver::Controller for Controller {
     }
 
     fn patience(&self, change: &Change) -> SignedDuration {
-        let (old, new) = match change {
-            // A step has only been planned.
-            Change::Object { id, old: None, .. } if id.gvk == gvk::<PromotionStep>() => return crate::PACE,
-            Change::Object { old: Some(old), new: Some(new), .. } => (old, new),
+        let step = about(change, &gvk::<PromotionStep>());
+        let (old, new) = match before_and_after(change) {
+            // It has only been planned.
+            (None, Some(_)) if step.is_some() => return crate::PACE,
+            (Some(old), Some(new)) => (old, new),
             _ => return SignedDuration::ZERO,
         };
         // The record may follow at its own pace; an end must not wait.
-        let ended = match about(change, &gvk::<PromotionStep>()).map(|step| text(step, STATE)) {
+        let ended = match step.map(|step| text(step, STATE)) {
             Some("Failed") => true,
-            Some("Verified") => {
-                let new = new.tree();
-                self.has_arrived(&key_of(new).0, text(new, "/spec/bundleRef"))
-            }
+            Some("Verified") => self.has_arrived(&key_of(new).0, text(new, "/spec/bundleRef")),
             _ => false,
         };
         let asked = ["/metadata/generation", "/metadata/labels", "/metadata/annotations", LEAVING]
             .iter()
-            .any(|field| old.tree().pointer(field) != new.tree().pointer(field));
+            .any(|field| old.pointer(field) != new.pointer(field));
         if ended || asked || concerns_others(change) { SignedDuration::ZERO } else { crate::PACE }
     }
 
@@ -171,15 +169,18 @@ impl driver::Controller for Controller {
 
 /// Whether a change of one Bundle may matter to the others of its Pipeline, and not only to its own record.
 fn concerns_others(change: &Change) -> bool {
-    let Change::Object { id, old, new } = change else { return true };
+    let Change::Object { id, .. } = change else { return true };
+    if id.gvk != gvk::<Bundle>() {
+        return false;
+    }
     let place = |bundle: &Value| {
         let environments = bundle.pointer("/status/environments").and_then(Value::as_object);
         let all = ["/status/phase", "/metadata/labels", "/metadata/annotations", LEAVING]
             .map(|field| bundle.pointer(field).cloned());
         (all, environments.map(serde_json::Map::len))
     };
-    id.gvk == gvk::<Bundle>()
-        && old.as_ref().map(|old| place(old.tree())) != new.as_ref().map(|new| place(new.tree()))
+    let (old, new) = before_and_after(change);
+    old.map(place) != new.map(place)
 }
 
 /// What was seen of one Bundle and everything around it.

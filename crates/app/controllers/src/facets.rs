@@ -13,7 +13,7 @@ pub(crate) const MANAGED_BY: &str = "managed by Graph";
 pub(crate) const REVISION_OF: &str = "revision of Graph";
 /// A Graph: its uid.
 pub(crate) const UID: &str = "uid";
-/// A Graph that carries the Bundle, a step of it, or a gate that was made for it; gates of nobody's have "".
+/// A Graph that carries the Bundle, a step of it, or a gate that was made for it; templates of gates have "".
 pub(crate) const BUNDLE: &str = "Bundle";
 /// A Bundle of the Pipeline, or a step of one.
 pub(crate) const PIPELINE: &str = "Pipeline";
@@ -21,6 +21,8 @@ pub(crate) const PIPELINE: &str = "Pipeline";
 pub(crate) const FREEZES: &str = "freezes Pipeline";
 /// A gate that was made from a template, by [`place`].
 pub(crate) const TEMPLATE: &str = "template";
+/// A gate that somebody wrote into a Graph, so that nothing on it names its Bundle; all of them have "".
+pub(crate) const BY_HAND: &str = "by hand";
 /// A pull request of the repository.
 pub(crate) const REPOSITORY: &str = "repository";
 /// A step that is under way, by its Bundle.
@@ -33,7 +35,6 @@ pub(crate) const MOVING_TO: &str = "moving to";
 pub(crate) const MOVING_PAST: &str = "moving past gate";
 /// A step that is under way, by the branch of its pull request.
 pub(crate) const MOVING_BY: &str = "moving by branch";
-
 /// A step whose pull request waits for people; all of them have "".
 pub(crate) const MERGING: &str = "merging";
 
@@ -66,8 +67,13 @@ pub(crate) fn of(gvk: &Gvk, object: &Value) -> Vec<Facet> {
     all
 }
 
+/// `all` is what it has as a node of a Graph.
 fn of_gate(gate: &Value, all: &mut Vec<Facet>) {
-    all.push((BUNDLE, label(gate, BUNDLE_LABEL).to_owned()));
+    let bundle = label(gate, BUNDLE_LABEL);
+    if bundle.is_empty() && !all.is_empty() {
+        all.push((BY_HAND, String::new()));
+    }
+    all.push((BUNDLE, bundle.to_owned()));
     if label(gate, "kardinal.io/freeze") == "true" {
         all.push((FREEZES, label(gate, PIPELINE_LABEL).to_owned()));
     }
@@ -90,7 +96,10 @@ fn of_step(step: &Value, all: &mut Vec<Facet>) {
     all.push((MOVING_BUNDLE, bundle.to_owned()));
     all.push((MOVING_PIPELINE, pipeline.to_owned()));
     all.push((MOVING_TO, place(pipeline, environment)));
-    all.push((MOVING_BY, text(step, "/status/outputs/branch").to_owned()));
+    let branch = text(step, "/status/outputs/branch");
+    if !branch.is_empty() {
+        all.push((MOVING_BY, branch.to_owned()));
+    }
     if text(step, "/status/state") == "WaitingForMerge" {
         all.push((MERGING, String::new()));
     }
@@ -166,6 +175,11 @@ mod tests {
         let found = |labels, facet| found_by("kardinal.io/v1alpha1", "PolicyGate", &gate(labels), facet);
         assert_eq!(found(json!({}), BUNDLE), [""]);
         assert_eq!(found(json!({BUNDLE_LABEL: "v1"}), BUNDLE), ["v1"]);
+        let in_graph = "gate.u-1.internal.kro.run/reference";
+        assert_eq!(found(json!({in_graph: "template"}), BY_HAND), [""]);
+        assert_eq!(found(json!({in_graph: "template"}), MANAGED_BY), ["u-1"]);
+        assert!(found(json!({in_graph: "template", BUNDLE_LABEL: "v1"}), BY_HAND).is_empty());
+        assert!(found(json!({}), BY_HAND).is_empty(), "a template");
         assert_eq!(found(json!({"kardinal.io/freeze": "true", PIPELINE_LABEL: "app"}), FREEZES), ["app"]);
         assert!(found(json!({PIPELINE_LABEL: "app"}), FREEZES).is_empty());
         let made = json!({"kardinal.io/gate-template": "soak", "kardinal.io/gate-template-namespace": "org"});

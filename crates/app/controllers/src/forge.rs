@@ -16,7 +16,7 @@ use kardinal_planner::forge::{
 use serde_json::Value;
 
 use crate::driver::{self, Key, Next};
-use crate::objects::{self, about, all_keys, get, gvk, key_of, list, text};
+use crate::objects::{self, about, all_keys, before_and_after, get, gvk, key_of, list, text};
 use crate::{Context, LocalForge, facets};
 
 /// Keeps repositories, and merges or closes pull requests when somebody says so.
@@ -42,9 +42,9 @@ impl Controller {
 
     /// The repository of ours that a step has just pushed to, without asking the forge.
     fn pushed_by(&self, step: &Value, change: &Change) -> Option<Key> {
-        let Change::Object { old, .. } = change else { return None };
-        let commit = |step: &Value| text(step, "/status/outputs/commit").to_owned();
-        if old.as_ref().map(|old| commit(old.tree())).unwrap_or_default() == commit(step) {
+        let commit = |step| text(step, "/status/outputs/commit");
+        let (before, _) = before_and_after(change);
+        if before.map(commit).unwrap_or_default() == commit(step) {
             return None;
         }
         let place = text(step, "/spec/git/url").strip_prefix(&self.local.url)?;

@@ -90,6 +90,16 @@ pub(crate) fn about<'a>(change: &'a Change, wanted: &Gvk) -> Option<&'a Value> {
     }
 }
 
+/// The object that a change is about, as it was and as it is.
+pub(crate) fn before_and_after(change: &Change) -> (Option<&Value>, Option<&Value>) {
+    match change {
+        Change::Object { old, new, .. } => {
+            (old.as_ref().map(|old| old.tree()), new.as_ref().map(|new| new.tree()))
+        }
+        Change::Kind(_) => (None, None),
+    }
+}
+
 fn read<K: DeserializeOwned + Resource<DynamicType = ()>>(object: &Object) -> Option<K> {
     match object.read() {
         Ok(object) => Some(object),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, PolicyGate};
 use kardinal_cluster::{Change, View};
-use kardinal_graph::{Gvk, referring_graphs};
+use kardinal_graph::Gvk;
 use kardinal_planner::bundle::last_verified;
 use kardinal_planner::policy_gate::{self as planner, MANAGER, Place, Snapshot};
 
@@ -60,9 +60,9 @@ impl driver::Controller for Controller {
         }
         let Some(bundle) = about(change, &gvk::<Bundle>()) else { return Vec::new() };
         let (namespace, name) = key_of(bundle);
-        let of = |bundle: &str| keys::<PolicyGate>(&self.view(), Some(&namespace), facets::BUNDLE, bundle);
-        // Gates of hand-written Graphs carry no label that names their Bundle.
-        of(&name).into_iter().chain(of("")).collect()
+        let view = self.view();
+        let found = |facet, value: &str| keys::<PolicyGate>(&view, Some(&namespace), facet, value);
+        found(facets::BUNDLE, &name).into_iter().chain(found(facets::BY_HAND, "")).collect()
     }
 
     async fn pass(&self, key: &Key) -> Next {
@@ -130,8 +130,8 @@ pub(crate) fn placed(view: &View, namespace: &str, name: &str) -> Option<(Policy
     let gate: PolicyGate = get(view, namespace, name)?;
     let own = view.kind(&gvk::<PolicyGate>())?.get(Some(namespace), name)?;
     let place = planner::place_by_labels(&gate).or_else(|| {
-        let mut graphs =
-            referring_graphs(own.tree()).flat_map(|uid| list::<Graph>(view, namespace, facets::UID, uid));
+        let uids = own.filed_under(facets::MANAGED_BY);
+        let mut graphs = uids.flat_map(|uid| list::<Graph>(view, namespace, facets::UID, uid));
         graphs.find_map(|graph| planner::place_in_graph(&graph, &gate))
     });
     Some((gate, place))

@@ -1,12 +1,14 @@
 //! Which Graphs a change concerns.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use kardinal_cluster::Change;
-use kardinal_graph::{Changed, Gvk, ObjectId, Walker, referring_graphs};
-use serde_json::Value;
+use kardinal_cluster::watches::Object;
+use kardinal_graph::{Changed, Gvk, ObjectId, Walker};
 
 use crate::driver::Key;
+use crate::facets;
 
 /// The kind `Graph`.
 pub(super) fn graph_gvk() -> Gvk {
@@ -82,8 +84,7 @@ impl Routes {
                 keys
             }
             Change::Object { id, old, new } => {
-                let both = [old, new].into_iter().flatten();
-                let mut keys = self.managing(both.map(|object| object.tree()));
+                let mut keys = self.managing([old, new].into_iter().flatten());
                 keys.extend(self.by_object.get(id).into_iter().flatten().cloned());
                 keys.extend(self.by_selection.get(&id.gvk).into_iter().flatten().cloned());
                 for key in &keys {
@@ -100,8 +101,8 @@ impl Routes {
         }
     }
 
-    fn managing<'a>(&self, objects: impl Iterator<Item = &'a Value>) -> BTreeSet<Key> {
-        let uids = objects.flat_map(referring_graphs);
+    fn managing<'a>(&self, objects: impl Iterator<Item = &'a Arc<Object>>) -> BTreeSet<Key> {
+        let uids = objects.flat_map(|object| object.filed_under(facets::MANAGED_BY));
         uids.filter_map(|uid| self.by_uid.get(uid)).cloned().collect()
     }
 

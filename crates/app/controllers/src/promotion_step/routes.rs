@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{Controller, observe};
 use crate::driver::Key;
 use crate::facets;
-use crate::objects::{about, all_keys, gvk, key_of, keys, label, text};
+use crate::objects::{about, all_keys, before_and_after, gvk, key_of, keys, label, text};
 
 /// What each step that checks health looks at.
 #[derive(Default)]
@@ -51,6 +51,7 @@ impl Controller {
         self.following.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The steps of a namespace with this facet.
     fn steps(&self, namespace: &str, facet: &'static str, value: &str) -> Vec<Key> {
         let view = self.context.watches.view(&[gvk::<PromotionStep>()]);
         keys::<PromotionStep>(&view, Some(namespace), facet, value)
@@ -72,9 +73,8 @@ pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
     let mut all = controller.following().looking_at(change);
     if let Change::Kind(kind) = change {
         if observe::kinds().contains(kind) {
-            all.extend(all_keys::<PromotionStep>(
-                &controller.context.watches.view(&[gvk::<PromotionStep>()]),
-            ));
+            let view = controller.context.watches.view(&[gvk::<PromotionStep>()]);
+            all.extend(all_keys::<PromotionStep>(&view));
         }
         return all;
     }
@@ -149,13 +149,4 @@ fn refreshed(change: &Change) -> bool {
     let asked = |step| Value::pointer(step, "/metadata/annotations/kardinal.io~1refresh");
     let (old, new) = before_and_after(change);
     old.and_then(asked) != new.and_then(asked)
-}
-
-fn before_and_after(change: &Change) -> (Option<&Value>, Option<&Value>) {
-    match change {
-        Change::Object { old, new, .. } => {
-            (old.as_ref().map(|old| old.tree()), new.as_ref().map(|new| new.tree()))
-        }
-        Change::Kind(_) => (None, None),
-    }
 }

@@ -44,6 +44,11 @@ impl Object {
         }
     }
 
+    /// The values of one facet that it has.
+    pub fn filed_under(&self, facet: &'static str) -> impl Iterator<Item = &str> {
+        self.facets.iter().filter(move |(name, _)| *name == facet).map(|(_, value)| value.as_str())
+    }
+
     /// Its resource version as a number.
     pub(super) fn version(&self) -> u64 {
         self.version
