@@ -12,8 +12,9 @@ use super::{Change, Facet, FacetsOf};
 /// Namespace (empty for cluster scope) and name.
 pub type Name = (String, String);
 
-/// After so many changes those objects are put to rest that nobody has looked at meanwhile.
+/// After so many changes, or one for so many objects, those are put to rest that nobody has looked at meanwhile.
 const ROUND: usize = 16;
+const SHARE: usize = 64;
 
 /// One kind's objects.
 #[derive(Debug, Clone)]
@@ -155,7 +156,7 @@ impl Store {
         }
         let object = Arc::new(Object::new(object, facets));
         self.objects.insert(name.clone(), object.clone());
-        self.count();
+        self.rest();
         Some(Change::Object { id: self.id(&name), old, new: Some(object) })
     }
 
@@ -177,9 +178,9 @@ impl Store {
     }
 
     /// Puts objects to rest now and then. Views that are still held keep what they had.
-    fn count(&mut self) {
+    fn rest(&mut self) {
         self.changes += 1;
-        if self.changes < ROUND {
+        if self.changes < ROUND.max(self.objects.len() / SHARE) {
             return;
         }
         self.changes = 0;
