@@ -19,6 +19,8 @@ const PIPELINE: &str = "kardinal.io/pipeline";
 const STATE: &str = "/status/state";
 /// Set on an object that is being deleted.
 const LEAVING: &str = "/metadata/deletionTimestamp";
+/// Selects the gates that were not made for a Bundle.
+const TEMPLATES: &str = "!kardinal.io/bundle";
 /// The field manager of a Bundle's status and of what is made for it.
 const MANAGER: &str = "kardinal-bundle-controller";
 
@@ -133,12 +135,25 @@ impl driver::Controller for Controller {
         if !view.synced() {
             return Next::At(None);
         }
-        let Some(observation) = Observation::of(&view, key, &self.context.policy_namespaces) else {
+        let policy_namespaces = &self.context.policy_namespaces;
+        let Some(mut observation) = Observation::of(&view, key, policy_namespaces) else {
             return Next::Never;
         };
         drop(view);
         let now = self.context.clock.now();
-        let plan = observation.plan(&self.context.policy_namespaces, now);
+        let mut plan = observation.plan(policy_namespaces, now);
+        if plan.effects.iter().any(|effect| matches!(effect, Effect::CreateGraph(_))) {
+            // A gate that was there before the Bundle must hold it, even if its watch has not told of it yet.
+            if let Err(error) = self.context.watches.look_again(&gvk::<PolicyGate>(), TEMPLATES).await {
+                tracing::warn!(bundle = %key.1, error = %error, "the gates cannot be read; it is tried again");
+                return Next::At(Some(now + crate::RETRY));
+            }
+            let Some(again) = Observation::of(&self.view(), key, policy_namespaces) else {
+                return Next::Never;
+            };
+            observation = again;
+            plan = observation.plan(policy_namespaces, now);
+        }
         for effect in &plan.effects {
             if let Err(message) = act(&self.context, &key.0, effect).await {
                 tracing::warn!(bundle = %key.1, error = %message, "a write failed; it is tried again");

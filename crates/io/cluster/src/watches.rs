@@ -17,6 +17,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use kardinal_graph::{Gvk, KindScope, ObjectId};
+use kube::core::Request;
+use kube::core::params::ListParams;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -139,6 +141,17 @@ impl Watches {
             // Nobody listens any more when the controllers stop.
             let _ = self.changes.send(change);
         }
+    }
+
+    /// Reads objects of a kind once more, past their watch, which may be behind those of other kinds.
+    pub async fn look_again(&self, gvk: &Gvk, labels: &str) -> Result<(), kube::Error> {
+        let Some(kind) = self.kinds.resolve(gvk).await? else { return Ok(()) };
+        let params = ListParams::default().labels(labels);
+        let found = stream::list(&self.client, &Request::new(kind.path(None)), params, gvk).await?;
+        for object in found.into_iter().flat_map(|(items, _)| items) {
+            self.remember(gvk, object);
+        }
+        Ok(())
     }
 
     /// Waits until every watch has ended; `stop` must have been cancelled.

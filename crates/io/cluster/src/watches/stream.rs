@@ -68,7 +68,8 @@ async fn follow(
     loop {
         let Some(kind) = kinds.resolve(&watch.gvk).await? else { return Ok(()) };
         let request = Request::new(kind.path(None));
-        let Some((items, mut version)) = list(client, &request, &watch.gvk).await? else {
+        let Some((items, mut version)) = list(client, &request, ListParams::default(), &watch.gvk).await?
+        else {
             kinds.forget(&watch.gvk);
             return Ok(());
         };
@@ -86,14 +87,15 @@ async fn follow(
     }
 }
 
-/// All objects of the kind and the list's version; `None` when the kind is not served.
-async fn list(
+/// All objects of the kind that are asked for and the list's version; `None` when the kind is not served.
+pub(super) async fn list(
     client: &kube::Client,
     request: &Request,
+    params: ListParams,
     gvk: &Gvk,
 ) -> Result<Option<(Vec<Value>, u64)>, kube::Error> {
     let mut items = Vec::new();
-    let mut params = ListParams::default().limit(PAGE);
+    let mut params = params.limit(PAGE);
     loop {
         let request = request.list(&params).map_err(kube::Error::BuildRequest)?;
         let mut page = match client.request::<Value>(request).await {

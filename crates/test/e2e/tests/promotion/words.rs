@@ -5,6 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{Bundle, EnvironmentStatus, PromotionState, PromotionStep};
 use kardinal_testkit::Shop;
 use kardinal_testkit::shop::APP;
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
 /// The API version of our kinds.
@@ -81,7 +82,12 @@ pub(crate) async fn gate_is(shop: &Shop<'_>, name: &str, ready: bool) -> anyhow:
         .eventually(&format!("gate `{name}` has ready: {ready}"), async || {
             let found = shop.story.find(KARDINAL, "PolicyGate", name).await?;
             let status = found.map(|gate| gate["status"].clone()).unwrap_or_default();
-            Ok(if status["ready"] == ready { Ok(status) } else { Err(status.to_string()) })
+            if status["ready"] == ready {
+                return Ok(Ok(status));
+            }
+            let graphs = shop.story.api(GRAPHS, "Graph").list(&ListParams::default()).await?;
+            let nodes: Vec<&Value> = graphs.iter().map(|graph| &graph.data["status"]["nodes"]).collect();
+            Ok(Err(format!("{status}, in Graphs with {nodes:?}")))
         })
         .await
 }
