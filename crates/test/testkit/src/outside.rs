@@ -120,6 +120,7 @@ impl Overheard {
                 lost("the answer was lost")
             }
             Fate::Lost => lost("the connection was lost"),
+            Fate::Silent => std::future::pending().await,
             Fate::Answered(code) => lost(&format!("the server answered {code}")),
         }
     }

@@ -55,6 +55,8 @@ pub enum Fate {
     Lost,
     /// It is not carried out but answered with an error.
     Answered(StatusCode),
+    /// Nothing is heard of it for ever.
+    Silent,
     /// A watch that tells so many events and then ends.
     Cut {
         /// How many events are told.
@@ -251,6 +253,7 @@ impl Service<http::Request<kube::client::Body>> for Overheard {
             Fate::Pass => self.router.call(request).boxed(),
             Fate::PassUnheard => self.router.call(request).map(move |_| Ok(gone())).boxed(),
             Fate::Lost => futures::future::ready(Ok(gone())).boxed(),
+            Fate::Silent => futures::future::pending().boxed(),
             Fate::Answered(code) => futures::future::ready(Ok(refusal(code))).boxed(),
             Fate::Cut { after, gone } => self
                 .router

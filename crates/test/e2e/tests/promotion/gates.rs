@@ -4,7 +4,8 @@ use anyhow::ensure;
 use jiff::SignedDuration;
 use kardinal_api::kardinal::{BundlePhase, PolicyGate, PromotionState};
 use kardinal_planner::intent::{self, Override};
-use kardinal_testkit::{Shop, World, in_three_worlds};
+use kardinal_testkit::requests::Fate;
+use kardinal_testkit::{Shop, World, in_three_worlds, world};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -30,6 +31,27 @@ async fn soaking<'a>(world: &'a World) -> anyhow::Result<Shop<'a>> {
     shop.state(BUNDLE, "staging", PromotionState::Verified).await?;
     gate_is(&shop, SOAK, false).await?;
     Ok(shop)
+}
+
+/// The watches of different kinds do not tell in order: that of the gates tells nothing at all here.
+#[test]
+fn a_gate_holds_before_its_watch_tells_of_it() -> anyhow::Result<()> {
+    world::in_memory_overheard(world::promotions(), async |world, requests| {
+        world.stop_controllers().await;
+        requests.take();
+        let of_gates = |what: &str| what.contains("/policygates?") && what.contains("watch=true");
+        requests.judged_by(move |heard| if of_gates(heard.what) { Fate::Silent } else { Fate::Pass });
+        world.start_controllers().await?;
+        let begins = "the gates are listed, and their watch begins";
+        world
+            .eventually(begins, async || {
+                Ok(requests.take().iter().any(|what| of_gates(what)).then_some(()).ok_or_else(String::new))
+            })
+            .await?;
+        let shop = soaking(world).await?;
+        ensure!(shop.find_step(BUNDLE, "prod").await?.is_none(), "prod waits for its gate");
+        Ok(())
+    })
 }
 
 async fn new_gates_are_for_later_bundles(world: &World) -> anyhow::Result<()> {
