@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use kardinal_api::graph::Graph;
-use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
+use kardinal_api::kardinal::{BUNDLE_LABEL, Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep};
 use kardinal_cluster::{Answer, Change, View};
 use kardinal_graph::ObjectId;
 use kardinal_planner::bundle::{self as planner, Effect, Snapshot};
@@ -14,13 +14,10 @@ use crate::driver::{self, Key, Next};
 use crate::objects::{self, about, all_keys, before_and_after, get, gvk, key_of, keys, label, list, text};
 use crate::{Context, facets};
 
-const PIPELINE: &str = "kardinal.io/pipeline";
 /// Where a step stands.
 const STATE: &str = "/status/state";
 /// Set on an object that is being deleted.
 const LEAVING: &str = "/metadata/deletionTimestamp";
-/// Selects the gates that were not made for a Bundle.
-const TEMPLATES: &str = "!kardinal.io/bundle";
 /// The field manager of a Bundle's status and of what is made for it.
 const MANAGER: &str = "kardinal-bundle-controller";
 
@@ -84,7 +81,7 @@ impl driver::Controller for Controller {
             let (namespace, name) = key_of(bundle);
             // A newer Bundle may take the place of older ones.
             let mut all = match concerns_others(change) {
-                true => self.bundles_of(&namespace, label(bundle, PIPELINE)),
+                true => self.bundles_of(&namespace, label(bundle, PIPELINE_LABEL)),
                 false => Vec::new(),
             };
             all.push((namespace, name));
@@ -103,8 +100,8 @@ impl driver::Controller for Controller {
         }
         match about(change, &gvk::<PolicyGate>()) {
             // Instances belong to one Bundle; templates matter only when a Graph is made.
-            Some(gate) if !label(gate, "kardinal.io/bundle").is_empty() => {
-                vec![(key_of(gate).0, label(gate, "kardinal.io/bundle").to_owned())]
+            Some(gate) if !label(gate, BUNDLE_LABEL).is_empty() => {
+                vec![(key_of(gate).0, label(gate, BUNDLE_LABEL).to_owned())]
             }
             _ => Vec::new(),
         }
@@ -142,9 +139,10 @@ impl driver::Controller for Controller {
         drop(view);
         let now = self.context.clock.now();
         let mut plan = observation.plan(policy_namespaces, now);
-        if plan.effects.iter().any(|effect| matches!(effect, Effect::CreateGraph(_))) {
-            // A gate that was there before the Bundle must hold it, even if its watch has not told of it yet.
-            if let Err(error) = self.context.watches.look_again(&gvk::<PolicyGate>(), TEMPLATES).await {
+        if plan.settles_gates() {
+            // Their watch may be behind that of the Bundles.
+            let templates = format!("!{BUNDLE_LABEL}");
+            if let Err(error) = self.context.watches.look_again(&gvk::<PolicyGate>(), &templates).await {
                 tracing::warn!(bundle = %key.1, error = %error, "the gates cannot be read; it is tried again");
                 return Next::At(Some(now + crate::RETRY));
             }
@@ -213,7 +211,7 @@ impl Observation {
         let (namespace, name) = key;
         let bundle: Bundle = get(view, namespace, name)?;
         let labels = bundle.metadata.labels.as_ref();
-        let pipeline_name = labels.and_then(|labels| labels.get(PIPELINE)).cloned().unwrap_or_default();
+        let pipeline_name = labels.and_then(|labels| labels.get(PIPELINE_LABEL)).cloned().unwrap_or_default();
         let pipeline: Option<Pipeline> = get(view, namespace, &pipeline_name);
         let mut siblings: Vec<Bundle> = list(view, namespace, facets::PIPELINE, &pipeline_name);
         siblings.retain(|other| other.metadata.name != bundle.metadata.name);

@@ -51,6 +51,14 @@ pub struct Plan {
     pub wake: Option<Timestamp>,
 }
 
+impl Plan {
+    /// Whether it settles for good which gates hold the Bundle: one that was there before it must not be missed, so
+    /// what is known of them must not be old.
+    pub fn settles_gates(&self) -> bool {
+        self.effects.iter().any(|effect| matches!(effect, Effect::CreateGraph(_)))
+    }
+}
+
 /// Whether a phase is the end: nothing leads out of it.
 pub fn is_finished(phase: BundlePhase) -> bool {
     match phase {
