@@ -140,9 +140,7 @@ impl driver::Controller for Controller {
         let now = self.context.clock.now();
         let mut plan = observation.plan(policy_namespaces, now);
         if plan.settles_gates() {
-            // Their watch may be behind that of the Bundles.
-            let templates = format!("!{BUNDLE_LABEL}");
-            if let Err(error) = self.context.watches.look_again(&gvk::<PolicyGate>(), &templates).await {
+            if let Err(error) = self.context.read_gates(key, &observation.bundle).await {
                 tracing::warn!(bundle = %key.1, error = %error, "the gates cannot be read; it is tried again");
                 return Next::At(Some(now + crate::RETRY));
             }
@@ -177,7 +175,9 @@ impl driver::Controller for Controller {
         }
     }
 
-    fn forget(&self, _: &Key) {}
+    fn forget(&self, key: &Key) {
+        self.context.forget_gates(key);
+    }
 }
 
 /// Whether a change of one Bundle may matter to the others of its Pipeline, and not only to its own record.

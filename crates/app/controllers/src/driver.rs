@@ -1,11 +1,13 @@
 //! What all controllers have in common: a queue of names, workers that make passes, and a bug that ends only one of them.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 use kardinal_cluster::{Change, Queue};
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -117,23 +119,91 @@ pub(crate) async fn deliver(listeners: Vec<Arc<dyn Listener>>, mut changes: Unbo
     }
 }
 
+/// Starts a controller whose passes wait for other machines. Each of them is a task of its own, and so many run at a
+/// time in one namespace: whoever waits there for something that hangs keeps nobody else waiting. `cut` ends what
+/// still hangs when everything has to end.
+pub(crate) fn spawn_fair<C: Controller>(
+    controller: C,
+    limit: usize,
+    (stop, cut): (&CancellationToken, &CancellationToken),
+    tasks: &TaskTracker,
+) -> Arc<Driver<C>> {
+    let queue = Queue::new(controller.context().clock.clone());
+    let driver = Arc::new(Driver { controller, queue });
+    tasks.spawn(dispatch(driver.clone(), limit, (stop.clone(), cut.clone()), tasks.clone()));
+    driver
+}
+
+async fn dispatch<C: Controller>(
+    driver: Arc<Driver<C>>,
+    limit: usize,
+    (stop, cut): (CancellationToken, CancellationToken),
+    tasks: TaskTracker,
+) {
+    let mut turns = Turns { limit: limit.max(1), of: BTreeMap::new() };
+    loop {
+        let key = tokio::select! {
+            () = stop.cancelled() => return,
+            key = driver.queue.next() => key,
+        };
+        let (driver, stop, cut) = (driver.clone(), stop.clone(), cut.clone());
+        let turn = turns.of(&key.0);
+        tasks.spawn(async move {
+            let _turn = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                turn = turn.acquire_owned() => turn,
+            };
+            tokio::select! {
+                biased;
+                () = cut.cancelled() => {}
+                () = once(&driver, key) => {}
+            }
+        });
+    }
+}
+
+/// The turns of each namespace.
+struct Turns {
+    limit: usize,
+    of: BTreeMap<String, Arc<Semaphore>>,
+}
+
+/// So many namespaces are remembered, and more if they are at work.
+const NAMESPACES: usize = 1024;
+
+impl Turns {
+    fn of(&mut self, namespace: &str) -> Arc<Semaphore> {
+        if self.of.len() > NAMESPACES {
+            self.of.retain(|_, turns| Arc::strong_count(turns) > 1);
+        }
+        let fresh = || Arc::new(Semaphore::new(self.limit));
+        self.of.entry(namespace.to_owned()).or_insert_with(fresh).clone()
+    }
+}
+
 async fn work<C: Controller>(driver: Arc<Driver<C>>, stop: CancellationToken) {
     loop {
         let key = tokio::select! {
             () = stop.cancelled() => return,
             key = driver.queue.next() => key,
         };
-        match survive(&driver.controller, &key).await {
-            Next::Now => driver.queue.add(key.clone()),
-            Next::At(wake) => driver.queue.wake_at(key.clone(), wake),
-            Next::Never => {
-                driver.queue.forget(&key);
-                driver.controller.forget(&key);
-            }
-        }
-        // Last, so that nobody works on a key whose memory is being dropped.
-        driver.queue.done(&key);
+        once(&driver, key).await;
     }
+}
+
+/// One pass over one object, and when it is looked at again.
+async fn once<C: Controller>(driver: &Driver<C>, key: Key) {
+    match survive(&driver.controller, &key).await {
+        Next::Now => driver.queue.add(key.clone()),
+        Next::At(wake) => driver.queue.wake_at(key.clone(), wake),
+        Next::Never => {
+            driver.queue.forget(&key);
+            driver.controller.forget(&key);
+        }
+    }
+    // Last, so that nobody works on a key whose memory is being dropped.
+    driver.queue.done(&key);
 }
 
 /// One pass, of which a bug ends only this one: it is told, and the object is looked at afresh after a while.

@@ -1,6 +1,6 @@
 //! What our objects are found by, besides their names: passes look at what concerns them, not at everything there is.
 
-use kardinal_api::kardinal::{BUNDLE_LABEL, PIPELINE_LABEL};
+use kardinal_api::kardinal::{BUNDLE_LABEL, PIPELINE_LABEL, SHARD_LABEL};
 use kardinal_cluster::Facet;
 use kardinal_graph::{Gvk, referring_graphs};
 use serde_json::Value;
@@ -25,6 +25,8 @@ pub(crate) const TEMPLATE: &str = "template";
 pub(crate) const BY_HAND: &str = "by hand";
 /// A pull request of the repository.
 pub(crate) const REPOSITORY: &str = "repository";
+/// A step that is under way; all of them have "".
+pub(crate) const MOVING: &str = "moving";
 /// A step that is under way, by its Bundle.
 pub(crate) const MOVING_BUNDLE: &str = "moving with Bundle";
 /// A step that is under way, by its Pipeline.
@@ -37,6 +39,9 @@ pub(crate) const MOVING_PAST: &str = "moving past gate";
 pub(crate) const MOVING_BY: &str = "moving by branch";
 /// A step whose pull request waits for people; all of them have "".
 pub(crate) const MERGING: &str = "merging";
+
+/// A step that has a shard; all of them have "".
+pub(crate) const SHARDED: &str = "sharded";
 
 /// A namespace and a name in it, or a Pipeline and an environment of it, as one text.
 pub(crate) fn place(outer: &str, inner: &str) -> String {
@@ -88,11 +93,15 @@ fn of_step(step: &Value, all: &mut Vec<Facet>) {
         ["/spec/bundleRef", "/spec/pipeline", "/spec/environment"].map(|field| text(step, field));
     all.push((BUNDLE, bundle.to_owned()));
     all.push((PIPELINE, pipeline.to_owned()));
+    if !label(step, SHARD_LABEL).is_empty() {
+        all.push((SHARDED, String::new()));
+    }
     let ended = matches!(text(step, "/status/state"), "Verified" | "Failed");
     // One that has ended may still have to close its pull request.
     if ended && text(step, "/status/outputs/prState") != "open" {
         return;
     }
+    all.push((MOVING, String::new()));
     all.push((MOVING_BUNDLE, bundle.to_owned()));
     all.push((MOVING_PIPELINE, pipeline.to_owned()));
     all.push((MOVING_TO, place(pipeline, environment)));

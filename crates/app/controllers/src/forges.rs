@@ -7,6 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret as KubernetesSecret;
 use kardinal_api::kardinal::{GitProvider, PromotionStep};
 use kardinal_git::{Remote, Secret};
+use kardinal_planner::intent::check_name;
+use kardinal_reach::Hosts;
 use kardinal_scm::{self as scm, Forge};
 use kube::Api;
 
@@ -17,6 +19,7 @@ use crate::driver::Key;
 const FRESH: SignedDuration = SignedDuration::from_secs(60);
 
 /// Why the way is barred.
+#[derive(Debug)]
 pub(crate) enum Trouble {
     /// Somebody must act.
     Problem(String),
@@ -59,45 +62,132 @@ impl Forges for RealForges {
     }
 }
 
-/// What a Secret holds, by key.
-type Entries = BTreeMap<String, Secret>;
+/// What a Secret is read for. Only the keys that serve it are taken.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Purpose {
+    /// The way into a repository and its forge.
+    Git,
+    /// One value, which somebody named.
+    Key(String),
+}
 
-/// The Secrets that were read a moment ago.
+impl Purpose {
+    fn takes(&self, key: &str) -> bool {
+        match self {
+            Purpose::Git => GIT_KEYS.contains(&key),
+            Purpose::Key(named) => named == key,
+        }
+    }
+}
+
+/// What a Secret for Git may hold.
+const GIT_KEYS: [&str; 6] = ["token", "username", "password", "ca.crt", "ssh-privatekey", "known_hosts"];
+
+/// Secrets that belong to the cluster or to another program: nothing in them was meant for us.
+const FOREIGN: [&str; 3] =
+    ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"];
+
+/// Where a Secret's values may be sent: hosts with commas in between, `*.example.com` among them.
+pub(crate) const HOSTS: &str = "kardinal.io/hosts";
+
+/// What was taken from a Secret.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    name: String,
+    entries: BTreeMap<String, Secret>,
+    /// Where it may be sent; absent: wherever the objects of its namespace say.
+    hosts: Option<String>,
+}
+
+impl Taken {
+    /// One value.
+    pub(crate) fn get(&self, key: &str) -> Option<&Secret> {
+        self.entries.get(key)
+    }
+
+    /// Whether the owner of the Secret lets its values go to a URL.
+    pub(crate) fn check_url(&self, url: &str) -> Result<(), Trouble> {
+        check_hosts(&self.name, self.hosts.as_deref(), url)
+    }
+}
+
+/// Whether the owner of a Secret lets its values go to a URL, by what the annotation says.
+pub(crate) fn check_hosts(name: &str, annotation: Option<&str>, url: &str) -> Result<(), Trouble> {
+    let Some(text) = annotation else { return Ok(()) };
+    let hosts = Hosts::parse(text).map_err(|wrong| {
+        Trouble::Problem(format!("the annotation `{HOSTS}` of the Secret `{name}` cannot be used: {wrong}"))
+    })?;
+    let (host, port) = authority(url);
+    match hosts.matches(&host, port) {
+        true => Ok(()),
+        false => Err(Trouble::Problem(format!(
+            "the Secret `{name}` may not be sent to `{host}`: its annotation `{HOSTS}` names {}; add the host \
+             there, or name another Secret",
+            if hosts.is_empty() { "none".to_owned() } else { format!("`{hosts}`") }
+        ))),
+    }
+}
+
+/// Host and port that a URL leads to, `user@host:path` included.
+pub(crate) fn authority(url: &str) -> (String, Option<u16>) {
+    match reqwest::Url::parse(url) {
+        Ok(parsed) if url.contains("://") => {
+            let port = parsed.port_or_known_default().or((parsed.scheme() == "ssh").then_some(22));
+            (parsed.host_str().unwrap_or_default().to_owned(), port)
+        }
+        _ => {
+            let host = url.split(':').next().unwrap_or_default();
+            (host.rsplit('@').next().unwrap_or(host).to_owned(), Some(22))
+        }
+    }
+}
+
+type Known = BTreeMap<(Key, Purpose), (Timestamp, Arc<Taken>)>;
+
+/// The Secrets that were read a moment ago, as far as they were needed.
 #[derive(Default)]
 pub(crate) struct Credentials {
-    known: Mutex<BTreeMap<Key, (Timestamp, Arc<Entries>)>>,
+    known: Mutex<Known>,
 }
 
 impl Credentials {
     /// The next use reads the step's Secret again.
     pub(crate) fn forget(&self, namespace: &str, step: &PromotionStep) {
         let name = step.spec.git.as_ref().and_then(|git| git.secret_ref.clone()).unwrap_or_default();
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&(namespace.to_owned(), name));
+        let key = ((namespace.to_owned(), name), Purpose::Git);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
 
-    /// One entry of a Secret.
-    pub(crate) async fn value(
+    /// One entry of a Secret, to be sent to a URL.
+    pub(crate) async fn value_for(
+        &self,
+        context: &Context,
+        namespace: &str,
+        (name, key): (&str, &str),
+        url: &str,
+    ) -> Result<Secret, Trouble> {
+        let taken = self.take(context, namespace, name, &Purpose::Key(key.to_owned())).await?;
+        taken.check_url(url)?;
+        entry(&taken, key)
+    }
+
+    /// What a Secret holds for a purpose.
+    pub(crate) async fn take(
         &self,
         context: &Context,
         namespace: &str,
         name: &str,
-        key: &str,
-    ) -> Result<Secret, Trouble> {
-        let entries = self.read(context, namespace, name).await?;
-        entries.get(key).cloned().ok_or_else(|| {
-            Trouble::Problem(format!("the Secret `{name}` has no key `{key}`: add it, or name another key"))
-        })
-    }
-
-    async fn read(&self, context: &Context, namespace: &str, name: &str) -> Result<Arc<Entries>, Trouble> {
-        let key = (namespace.to_owned(), name.to_owned());
+        purpose: &Purpose,
+    ) -> Result<Arc<Taken>, Trouble> {
+        let key = ((namespace.to_owned(), name.to_owned()), purpose.clone());
         let now = context.clock.now();
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        if let Some((read_at, entries)) = known
+        if let Some((read_at, taken)) = known
             && now.duration_since(read_at) < FRESH
         {
-            return Ok(entries);
+            return Ok(taken);
         }
+        check_name("secretRef", name).map_err(|problem| Trouble::Problem(problem.to_string()))?;
         let api: Api<KubernetesSecret> = Api::namespaced(context.client.clone(), namespace);
         let secret = match api.get_opt(name).await {
             Ok(Some(secret)) => secret,
@@ -108,40 +198,84 @@ impl Credentials {
             }
             Err(error) => return Err(Trouble::Fault(format!("the Secret `{name}` cannot be read: {error}"))),
         };
-        let data = secret.data.unwrap_or_default().into_iter();
-        let entries = data.filter_map(|(key, value)| {
-            String::from_utf8(value.0).ok().map(|text| (key, Secret::new(text.trim_end().to_owned())))
-        });
-        let entries = Arc::new(entries.collect::<Entries>());
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, (now, entries.clone()));
-        Ok(entries)
+        let taken = Arc::new(taken(name, secret, purpose)?);
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, (read_at, _)| now.duration_since(*read_at) < FRESH);
+        all.insert(key, (now, taken.clone()));
+        Ok(taken)
     }
 }
 
+fn entry(taken: &Taken, key: &str) -> Result<Secret, Trouble> {
+    taken.get(key).cloned().ok_or_else(|| {
+        let name = &taken.name;
+        Trouble::Problem(format!("the Secret `{name}` has no key `{key}`: add it, or name another key"))
+    })
+}
+
+/// Refuses a Secret that belongs to the cluster or to another program.
+pub(crate) fn check_kind(name: &str, secret: &KubernetesSecret) -> Result<(), Trouble> {
+    let kind = secret.type_.as_deref().unwrap_or("Opaque");
+    match FOREIGN.contains(&kind) {
+        false => Ok(()),
+        true => Err(Trouble::Problem(format!(
+            "the Secret `{name}` is of the type `{kind}`, which is not used here: put the value into a Secret of its own"
+        ))),
+    }
+}
+
+/// Takes what serves the purpose out of a Secret, unless it belongs to somebody else.
+fn taken(name: &str, secret: KubernetesSecret, purpose: &Purpose) -> Result<Taken, Trouble> {
+    check_kind(name, &secret)?;
+    let data = secret.data.unwrap_or_default().into_iter().filter(|(key, _)| purpose.takes(key));
+    let entries: BTreeMap<String, Secret> = data
+        .filter_map(|(key, value)| {
+            String::from_utf8(value.0).ok().map(|text| (key, Secret::new(text.trim_end().to_owned())))
+        })
+        .collect();
+    if entries.is_empty() && *purpose == Purpose::Git {
+        return Err(Trouble::Problem(format!(
+            "the Secret `{name}` has none of the keys that are used for Git: add `token`, or `username` and `password`, \
+             or `ssh-privatekey` and `known_hosts`, or `ca.crt`"
+        )));
+    }
+    let hosts = secret.metadata.annotations.and_then(|mut annotations| annotations.remove(HOSTS));
+    Ok(Taken { name: name.to_owned(), entries, hosts })
+}
+
 impl Context {
-    async fn entries(&self, namespace: &str, step: &PromotionStep) -> Result<Arc<Entries>, Trouble> {
-        match step.spec.git.as_ref().and_then(|git| git.secret_ref.as_deref()) {
-            None => Ok(Arc::default()),
-            Some(name) => self.credentials.read(self, namespace, name).await,
-        }
+    /// What the step's Secret holds for Git; nothing when it names none.
+    async fn taken(&self, namespace: &str, step: &PromotionStep) -> Result<Arc<Taken>, Trouble> {
+        let Some(git) = &step.spec.git else {
+            return Err(Trouble::Problem("the step has no `spec.git`: name the repository there".to_owned()));
+        };
+        let Some(name) = &git.secret_ref else { return Ok(Arc::default()) };
+        let taken = self.credentials.take(self, namespace, name, &Purpose::Git).await?;
+        taken.check_url(&git.url)?;
+        Ok(taken)
     }
 
     /// The repository of a step, with the credentials for it.
     pub(crate) async fn remote(&self, namespace: &str, step: &PromotionStep) -> Result<Remote, Trouble> {
-        let entries = self.entries(namespace, step).await?;
-        let Some(git) = &step.spec.git else {
-            return Err(Trouble::Problem("the step has no `spec.git`: name the repository there".to_owned()));
-        };
-        let ca = entries.get("ca.crt").map(|ca| ca.reveal().as_bytes().to_vec());
-        let credentials = match (entries.get("token"), entries.get("username"), entries.get("password")) {
-            (Some(token), _, _) => kardinal_git::Credentials::Token(token.clone()),
-            (None, Some(user), Some(password)) => kardinal_git::Credentials::Basic {
-                user: user.reveal().to_owned(),
-                password: password.clone(),
+        let taken = self.taken(namespace, step).await?;
+        let url = step.spec.git.as_ref().map(|git| git.url.clone()).unwrap_or_default();
+        let ca = taken.get("ca.crt").map(|ca| ca.reveal().as_bytes().to_vec());
+        let web = url.starts_with("http://") || url.starts_with("https://");
+        let credentials = match taken.get("ssh-privatekey") {
+            Some(key) if !web => kardinal_git::Credentials::Ssh {
+                key: key.clone(),
+                known_hosts: taken.get("known_hosts").map(|hosts| hosts.reveal().to_owned()),
             },
-            _ => kardinal_git::Credentials::None,
+            _ => match (taken.get("token"), taken.get("username"), taken.get("password")) {
+                (Some(token), _, _) => kardinal_git::Credentials::Token(token.clone()),
+                (None, Some(user), Some(password)) => kardinal_git::Credentials::Basic {
+                    user: user.reveal().to_owned(),
+                    password: password.clone(),
+                },
+                _ => kardinal_git::Credentials::None,
+            },
         };
-        Ok(Remote { url: git.url.clone(), credentials, ca })
+        Ok(Remote { url, credentials, ca })
     }
 
     /// The forge of a step.
@@ -150,21 +284,94 @@ impl Context {
         namespace: &str,
         step: &PromotionStep,
     ) -> Result<Arc<dyn Forge>, Trouble> {
-        let remote = self.remote(namespace, step).await?;
-        let provider = step.spec.git.as_ref().and_then(|git| git.provider).unwrap_or(GitProvider::Github);
-        let credentials = match &remote.credentials {
-            kardinal_git::Credentials::None => scm::Credentials::None,
-            kardinal_git::Credentials::Token(token) => {
-                scm::Credentials::Token(scm::Secret::new(token.reveal()))
-            }
-            kardinal_git::Credentials::Basic { user, password } => {
-                scm::Credentials::Basic { user: user.clone(), password: scm::Secret::new(password.reveal()) }
-            }
+        let taken = self.taken(namespace, step).await?;
+        let git = step.spec.git.as_ref();
+        let (provider, url) = match git {
+            Some(git) => (git.provider.unwrap_or(GitProvider::Github), git.url.as_str()),
+            None => (GitProvider::Github, ""),
         };
-        let opened = self.forges.open(provider, &remote.url, &credentials, remote.ca.as_deref());
+        let hidden = |secret: &Secret| scm::Secret::new(secret.reveal());
+        let credentials = match (taken.get("token"), taken.get("username"), taken.get("password")) {
+            (Some(token), _, _) => scm::Credentials::Token(hidden(token)),
+            (None, Some(user), Some(password)) => {
+                scm::Credentials::Basic { user: user.reveal().to_owned(), password: hidden(password) }
+            }
+            _ => scm::Credentials::None,
+        };
+        let ca = taken.get("ca.crt").map(|ca| ca.reveal().as_bytes().to_vec());
+        let opened = self.forges.open(provider, url, &credentials, ca.as_deref());
         opened.map_err(|error| match error {
             scm::Error::Problem(message) => Trouble::Problem(message),
-            scm::Error::Fault { message, .. } => Trouble::Fault(message),
+            scm::Error::Fault { message, .. } | scm::Error::Limited { message, .. } => {
+                Trouble::Fault(message)
+            }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+
+    use super::*;
+
+    fn secret(kind: Option<&str>, keys: &[&str], hosts: Option<&str>) -> KubernetesSecret {
+        let mut secret = KubernetesSecret { type_: kind.map(str::to_owned), ..KubernetesSecret::default() };
+        secret.data =
+            Some(keys.iter().map(|&key| (key.to_owned(), ByteString(b"s3cret\n".to_vec()))).collect());
+        secret.metadata.annotations = hosts.map(|hosts| [(HOSTS.to_owned(), hosts.to_owned())].into());
+        secret
+    }
+
+    fn problem<T: std::fmt::Debug>(result: Result<T, Trouble>) -> String {
+        match result {
+            Err(Trouble::Problem(message)) => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_secret_is_read_only_for_its_purpose() {
+        let all = ["token", "username", "password", "ca.crt", "ssh-privatekey", "aws", "kubeconfig"];
+        let git = taken("s", secret(None, &all, None), &Purpose::Git).unwrap();
+        assert!(git.get("token").is_some() && git.get("aws").is_none() && git.get("kubeconfig").is_none());
+        assert_eq!(git.get("token").unwrap().reveal(), "s3cret");
+        let one = taken("s", secret(None, &all, None), &Purpose::Key("aws".into())).unwrap();
+        assert!(one.get("aws").is_some() && one.get("token").is_none());
+        let told = problem(taken("s", secret(None, &["aws"], None), &Purpose::Git));
+        assert!(told.contains("`s`") && told.contains("`token`"), "{told}");
+    }
+
+    #[test]
+    fn a_secret_of_the_cluster_or_of_helm_is_never_used() {
+        for kind in FOREIGN {
+            let told = problem(taken("s", secret(Some(kind), &["token"], None), &Purpose::Git));
+            assert!(told.contains(kind), "{told}");
+            problem(taken("s", secret(Some(kind), &["token"], None), &Purpose::Key("token".into())));
+        }
+        taken("s", secret(Some("kubernetes.io/basic-auth"), &["username"], None), &Purpose::Git).unwrap();
+    }
+
+    #[test]
+    fn a_secret_goes_only_where_its_annotation_says() {
+        let to = |hosts: Option<&str>, url: &str| {
+            taken("s", secret(None, &["token"], hosts), &Purpose::Git).unwrap().check_url(url)
+        };
+        let hosts = Some("github.com,*.example.com:8443");
+        for url in ["https://github.com/a/b", "git@github.com:a/b.git", "https://x.example.com:8443/"] {
+            to(hosts, url).unwrap();
+            to(None, url).unwrap();
+        }
+        for url in [
+            "https://evil.example/a",
+            "https://x.example.com/",
+            "https://github.com@evil.example/",
+            "git@evil:github.com",
+        ] {
+            let told = problem(to(hosts, url));
+            assert!(told.contains("`s`") && told.contains(HOSTS) && told.contains("github.com"), "{told}");
+        }
+        assert!(problem(to(Some(""), "https://github.com/a")).contains("none"));
+        assert!(problem(to(Some("https://github.com"), "https://github.com/a")).contains("without a scheme"));
     }
 }

@@ -2,6 +2,7 @@
 
 mod act;
 mod observe;
+mod permissions;
 mod routes;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use crate::Context;
 use crate::driver::{self, Key, Next};
 use act::Outcomes;
 use observe::{Observation, Read, Unseen};
+use permissions::Permissions;
 use routes::Routes;
 
 /// Runs Graphs.
@@ -29,6 +31,7 @@ pub(crate) struct Controller {
 struct Remembered {
     memory: Memory,
     read: Read,
+    permissions: Permissions,
     /// When its status was written last.
     written: Option<Timestamp>,
 }
@@ -64,17 +67,29 @@ impl driver::Controller for Controller {
 
 /// One pass over one Graph.
 async fn reconcile(controller: &Controller, key: &Key, remembered: &mut Remembered) -> Next {
-    let Remembered { memory, read, .. } = remembered;
-    let (observation, surroundings) = match observe::observe(controller, key, memory, read) {
+    if ask(controller, key, remembered).await {
+        controller.routes().put_back(key);
+    }
+    let (observation, surroundings) = match observe::observe(controller, key, remembered) {
         Ok(seen) => seen,
         Err(Unseen::TooEarly) => return Next::At(None),
         Err(Unseen::Absent) => return Next::Never,
     };
+    let memory = &mut remembered.memory;
     let checked = memory.check(&observation.graph, &observation.revisions);
     let mut plan = planner::plan(&checked, &observation.snapshot(&surroundings), memory);
     drop(surroundings);
     let outcomes = act::act(&controller.context, &observation, std::mem::take(&mut plan.stages)).await;
     report(controller, &observation, &checked, &plan, outcomes, remembered).await
+}
+
+/// Asks what the Graph's account may read, as far as that is not known; returns whether there is news.
+async fn ask(controller: &Controller, key: &Key, remembered: &mut Remembered) -> bool {
+    let Remembered { memory, permissions, .. } = remembered;
+    let Some(account) = memory.account().map(str::to_owned) else { return false };
+    let wanted = memory.permits().cloned().collect();
+    let now = controller.context.clock.now();
+    permissions.refresh(&controller.context.writer, (&key.0, &account), wanted, now).await
 }
 
 /// Tells the walk what came of its actions, then the user how the Graph stands: one status write, and only a changed one.
@@ -88,7 +103,9 @@ async fn report(
 ) -> Next {
     let now = observation.now;
     let memory = &mut remembered.memory;
-    let more = learn(controller, observation, &outcomes, memory);
+    let left = plan.teardown.is_some() && memory.note_refusals(&outcomes.walked);
+    let unasked = memory.permits().any(|permit| !remembered.permissions.covers(permit));
+    let more = learn(controller, observation, &outcomes, memory) || left || unasked;
     if outcomes.released {
         return Next::Never;
     }
@@ -127,7 +144,8 @@ async fn report(
     if report.status.is_none() {
         remembered.memory.rest();
     }
-    let wake = [plan.wake, retry.map(|delay| now + delay), again, later];
+    let asked_until = remembered.memory.permits().next().and_then(|_| remembered.permissions.wake());
+    let wake = [plan.wake, retry.map(|delay| now + delay), again, later, asked_until];
     Next::At(wake.into_iter().flatten().min())
 }
 

@@ -6,6 +6,7 @@
 pub mod forges;
 pub mod metrics;
 
+mod agents;
 mod bundle;
 mod clusters;
 mod driver;
@@ -16,23 +17,37 @@ mod objects;
 mod pipeline;
 mod policy_gate;
 mod promotion_step;
+mod reach;
+mod replica;
+mod sealing;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use jiff::SignedDuration;
-use kardinal_api::kardinal::PromotionStep;
-use kardinal_cluster::{Clock, Kinds, Watches, Writer};
+use kardinal_api::kardinal::{BUNDLE_LABEL, Bundle, PolicyGate, PromotionStep};
+use kardinal_cluster::{Change, Clock, Kinds, Leadership, Watches, Writer};
 use kardinal_git::Repositories;
+use kardinal_planner::shard;
+use kardinal_reach::Policy;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use kardinal_planner::graph::GraphScope;
+
 pub use crate::forges::{Forges, RealForges};
 pub use crate::metrics::Metrics;
+pub use crate::reach::Resolver;
+pub use crate::replica::Replica;
+use agents::Agents;
 use clusters::Clusters;
 use driver::Listener;
 use forges::Credentials;
+pub use kardinal_planner::shard::Shards;
+use sealing::Sealing;
 
 /// How long to wait after a write of our own bookkeeping failed.
 const RETRY: SignedDuration = SignedDuration::from_secs(2);
@@ -50,29 +65,21 @@ pub enum GraphController {
     External,
 }
 
-/// Which steps this process carries out.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Shards {
-    /// All of them.
-    #[default]
-    All,
-    /// Those without a shard; agents carry out the rest.
-    Unsharded,
-    /// Those of one shard: this process is an agent, and does nothing else.
-    Only(String),
-}
-
 /// What the controllers are told at start.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Who runs Graphs.
     pub graph_controller: GraphController,
+    /// How far Graphs reach that name no ServiceAccount.
+    pub graph_scope: GraphScope,
     /// How many objects of a kind are worked on at the same time.
     pub concurrency: usize,
     /// Where the organisation's gates are.
     pub policy_namespaces: Vec<String>,
     /// Which steps are carried out here.
     pub shards: Shards,
+    /// The right to write, if it is shared with other replicas.
+    pub leadership: Leadership,
     /// Whether Bundles are promoted at all; otherwise this process only runs Graphs.
     pub promotions: bool,
 }
@@ -81,9 +88,11 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             graph_controller: GraphController::Embedded,
+            graph_scope: GraphScope::Namespace,
             concurrency: 8,
             policy_namespaces: vec!["platform-policies".to_owned()],
             shards: Shards::All,
+            leadership: Leadership::default(),
             promotions: true,
         }
     }
@@ -102,8 +111,12 @@ pub struct Outside {
     pub kustomize: Option<PathBuf>,
     /// For custom tasks.
     pub http: reqwest::Client,
+    /// Which hosts may be talked to.
+    pub reach: Policy,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// The cluster whose workloads tell of health unless a step names another one; absent: the control plane's.
+    pub workloads: Option<kube::Client>,
 }
 
 /// The repositories that this process serves.
@@ -120,40 +133,85 @@ pub(crate) struct Context {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) client: kube::Client,
     pub(crate) watches: Arc<Watches>,
+    /// The workloads of steps that name no cluster.
+    pub(crate) workloads: Arc<Watches>,
     pub(crate) writer: Writer,
+    pub(crate) graph_scope: GraphScope,
+    pub(crate) leadership: Leadership,
     pub(crate) policy_namespaces: Vec<String>,
+    /// The Bundles whose gates were read past their watch, by uid.
+    gates_read: Mutex<BTreeMap<driver::Key, String>>,
+    pub(crate) sealing: Sealing,
     pub(crate) shards: Shards,
+    pub(crate) agents: Agents,
     pub(crate) clusters: Clusters,
     pub(crate) credentials: Credentials,
     pub(crate) repositories: Arc<dyn Repositories>,
     pub(crate) forges: Arc<dyn Forges>,
     pub(crate) kustomize: Option<PathBuf>,
     pub(crate) http: reqwest::Client,
+    pub(crate) reach: Policy,
     pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Context {
     /// Whether this process carries a step out.
     pub(crate) fn serves(&self, step: &PromotionStep) -> bool {
-        let shard = step.metadata.labels.as_ref().and_then(|labels| labels.get("kardinal.io/shard"));
-        match (&self.shards, shard) {
-            (Shards::All, _) | (Shards::Unsharded, None) => true,
-            (Shards::Only(own), Some(shard)) => own == shard,
-            (Shards::Unsharded, Some(_)) | (Shards::Only(_), None) => false,
-        }
+        shard::serves(&self.shards, shard::shard_of(step), |shard| self.agents.has(shard))
     }
 }
 
-/// Running controllers.
+impl Context {
+    /// Reads the templates of gates past their watch, which may be behind that of the Bundles: one that was there before
+    /// the Bundle must not be missed. After that the watch can only bring later ones, so once is enough: says whether
+    /// this was the time.
+    pub(crate) async fn read_gates(&self, key: &driver::Key, bundle: &Bundle) -> Result<bool, kube::Error> {
+        let uid = bundle.metadata.uid.clone().unwrap_or_default();
+        if self.gates_read().get(key) == Some(&uid) {
+            return Ok(false);
+        }
+        let templates = format!("!{BUNDLE_LABEL}");
+        self.watches.look_again(&objects::gvk::<PolicyGate>(), &templates).await?;
+        self.gates_read().insert(key.clone(), uid);
+        Ok(true)
+    }
+
+    /// The Bundle is gone.
+    pub(crate) fn forget_gates(&self, key: &driver::Key) {
+        self.gates_read().remove(key);
+    }
+
+    fn gates_read(&self) -> std::sync::MutexGuard<'_, BTreeMap<driver::Key, String>> {
+        self.gates_read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long work that has begun may take when it is asked to end.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long a call to another machine may take then.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// The controllers of one process: at work, or on standby.
 pub struct Controllers {
+    running: RwLock<Option<Running>>,
+}
+
+struct Running {
     stop: CancellationToken,
+    /// Ends what has not ended by itself.
+    cut: CancellationToken,
     tasks: TaskTracker,
-    watches: Arc<Watches>,
+    watches: Vec<Arc<Watches>>,
     steps: Option<Arc<driver::Driver<promotion_step::Controller>>>,
     forge: Option<Arc<driver::Driver<forge::Controller>>>,
 }
 
 impl Controllers {
+    /// None is at work.
+    pub fn standby() -> Controllers {
+        Controllers { running: RwLock::new(None) }
+    }
+
     /// Starts the controllers on this cluster. The kinds must be served already.
     pub fn start(
         client: kube::Client,
@@ -161,90 +219,201 @@ impl Controllers {
         settings: &Settings,
         outside: Outside,
     ) -> Controllers {
-        let stop = CancellationToken::new();
+        Controllers { running: RwLock::new(Some(Running::start(client, clock, settings, outside))) }
+    }
+
+    /// Goes from standby to work. Those that are at work already go on unwatched, so [`Controllers::halt`] them before.
+    pub fn resume(&self, client: kube::Client, clock: Arc<dyn Clock>, settings: &Settings, outside: Outside) {
+        let running = Running::start(client, clock, settings, outside);
+        *self.running.write().unwrap_or_else(PoisonError::into_inner) = Some(running);
+    }
+
+    fn with<T>(&self, ask: impl FnOnce(&Running) -> T) -> Option<T> {
+        self.running.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(ask)
+    }
+
+    /// A forge told that something has happened in one of these repositories, known by its URLs. Answers the steps that
+    /// wait for it and are carried out by another process; `None`: on standby nothing is known of any step.
+    pub fn repository_changed(&self, urls: &[String]) -> Option<Vec<(String, String)>> {
+        self.with(|running| running.repository_changed(urls))
+    }
+
+    /// Somebody has pushed to a repository of the local forge.
+    pub fn pushed(&self, namespace: &str, repository: &str) {
+        self.with(|running| {
+            if let Some(forge) = &running.forge {
+                forge.look_at((namespace.to_owned(), repository.to_owned()));
+            }
+        });
+    }
+
+    /// Whether only pull requests and kardinal may change a branch of the local forge.
+    pub fn protects(&self, namespace: &str, repository: &str, branch: &str) -> bool {
+        let forge = self.with(|running| running.forge.clone()).flatten();
+        forge.is_none_or(|forge| forge.controller().protects(namespace, repository, branch))
+    }
+
+    /// Goes to standby. A pass that has begun is completed, unless it takes too long: it loses the right to write
+    /// together with its term.
+    pub async fn halt(&self) {
+        let running = self.running.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(running) = running
+            && tokio::time::timeout(GRACE, running.finish()).await.is_err()
+        {
+            tracing::warn!(
+                "work was still under way and is left behind; it is repeated where that is needed"
+            );
+        }
+    }
+
+    /// Ends all work and waits for it, but not for long: see [`Controllers::halt`].
+    pub async fn stop(self) {
+        let running = self.running.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(running) = running {
+            running.finish().await;
+        }
+    }
+}
+
+impl Running {
+    fn start(client: kube::Client, clock: Arc<dyn Clock>, settings: &Settings, outside: Outside) -> Running {
+        let (stop, cut) = (CancellationToken::new(), CancellationToken::new());
         let tasks = TaskTracker::new();
+        let client = settings.leadership.fence(client);
         let kinds = Arc::new(Kinds::new(client.clone()));
         let (watches, changes) = Watches::new(client.clone(), kinds.clone(), facets::of, stop.clone());
         let (remote, remote_changes) = mpsc::unbounded_channel();
+        let (workloads, own_changes) = match outside.workloads {
+            None => (watches.clone(), None),
+            Some(own) => {
+                let kinds = Arc::new(Kinds::new(own.clone()));
+                let (workloads, changes) = Watches::new(own, kinds, |_, _| Vec::new(), stop.clone());
+                (workloads, Some(changes))
+            }
+        };
+        let (handed_over, changes_of_hands) = mpsc::unbounded_channel();
+        let agents = Agents::new(client.clone(), handed_over, stop.clone());
         let context = Arc::new(Context {
-            clock,
+            clock: clock.clone(),
             writer: Writer::new(client.clone(), kinds),
-            client,
+            client: client.clone(),
             watches: watches.clone(),
+            graph_scope: settings.graph_scope,
+            workloads: workloads.clone(),
+            leadership: settings.leadership.clone(),
             policy_namespaces: settings.policy_namespaces.clone(),
+            gates_read: Mutex::default(),
+            sealing: Sealing::default(),
             shards: settings.shards.clone(),
-            clusters: Clusters::new(remote, stop.clone()),
+            agents,
+            clusters: Clusters::new(client, clock, outside.reach.clone(), remote, stop.clone()),
             credentials: Credentials::default(),
             repositories: outside.repositories,
             forges: outside.forges,
             kustomize: outside.kustomize,
             http: outside.http,
+            reach: outside.reach,
             metrics: outside.metrics,
         });
+        let mut running =
+            Running { stop, cut, tasks, watches: vec![watches, workloads], steps: None, forge: None };
+        let listeners = running.spawn(&context, settings, outside.forge);
+        running.listen(listeners, [Some(changes), own_changes, Some(remote_changes)], changes_of_hands);
+        running
+    }
+
+    /// Starts the workers of all controllers that this process runs.
+    fn spawn(
+        &mut self,
+        context: &Arc<Context>,
+        settings: &Settings,
+        local: Option<LocalForge>,
+    ) -> Vec<Arc<dyn Listener>> {
         let workers = settings.concurrency;
-        // A step waits for other machines, so many of them may be under way.
+        let (stop, tasks) = (&self.stop, &self.tasks);
+        // A step waits for other machines, so many of them may be under way, in every namespace.
         let steps = settings.promotions.then(|| {
-            driver::spawn(promotion_step::Controller::new(context.clone()), workers * 8, &stop, &tasks)
+            let controller = promotion_step::Controller::new(context.clone());
+            driver::spawn_fair(controller, workers * 8, (stop, &self.cut), tasks)
         });
         let mut listeners: Vec<Arc<dyn Listener>> = Vec::new();
         let plans_here = !matches!(settings.shards, Shards::Only(_));
         if plans_here && settings.graph_controller == GraphController::Embedded {
-            listeners.push(driver::spawn(graph::Controller::new(context.clone()), workers, &stop, &tasks));
+            listeners.push(driver::spawn(graph::Controller::new(context.clone()), workers, stop, tasks));
         }
         listeners.extend(steps.clone().map(|steps| steps as Arc<dyn Listener>));
         if settings.promotions && plans_here {
-            listeners.push(driver::spawn(bundle::Controller::new(context.clone()), workers, &stop, &tasks));
+            listeners.push(driver::spawn(bundle::Controller::new(context.clone()), workers, stop, tasks));
             listeners.push(driver::spawn(
                 policy_gate::Controller::new(context.clone()),
                 workers,
-                &stop,
-                &tasks,
+                stop,
+                tasks,
             ));
-            listeners.push(driver::spawn(pipeline::Controller::new(context.clone()), 1, &stop, &tasks));
+            listeners.push(driver::spawn(pipeline::Controller::new(context.clone()), 1, stop, tasks));
         }
-        let forge = outside.forge.map(|local| {
-            driver::spawn(forge::Controller::new(context.clone(), local), workers, &stop, &tasks)
-        });
+        let forge = local
+            .map(|local| driver::spawn(forge::Controller::new(context.clone(), local), workers, stop, tasks));
         listeners.extend(forge.clone().map(|forge| forge as Arc<dyn Listener>));
-        // Other clusters' workloads concern steps only.
-        let elsewhere = steps.clone().map(|steps| steps as Arc<dyn Listener>).into_iter().collect();
-        for delivery in [driver::deliver(listeners, changes), driver::deliver(elsewhere, remote_changes)] {
-            let stop = stop.clone();
-            tasks.spawn(async move {
-                tokio::select! {
-                    () = stop.cancelled() => {}
-                    () = delivery => {}
-                }
+        self.steps = steps;
+        self.forge = forge;
+        listeners
+    }
+
+    /// Brings changes to the controllers: those of the control plane to all, those of other clusters to the steps.
+    fn listen(
+        &self,
+        listeners: Vec<Arc<dyn Listener>>,
+        [changes, own, remote]: [Option<mpsc::UnboundedReceiver<Change>>; 3],
+        mut changes_of_hands: mpsc::UnboundedReceiver<()>,
+    ) {
+        let elsewhere: Vec<_> =
+            self.steps.clone().map(|steps| steps as Arc<dyn Listener>).into_iter().collect();
+        let deliveries = [(changes, listeners), (own, elsewhere.clone()), (remote, elsewhere)];
+        for (changes, listeners) in deliveries {
+            let Some(changes) = changes else { continue };
+            let stop = self.stop.clone();
+            self.tasks.spawn(async move {
+                stop.run_until_cancelled(driver::deliver(listeners, changes)).await;
             });
         }
-        Controllers { stop, tasks, watches, steps, forge }
+        let Some(steps) = self.steps.clone() else { return };
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move {
+            while let Some(Some(())) = stop.run_until_cancelled(changes_of_hands.recv()).await {
+                for key in steps.controller().sharded() {
+                    steps.look_at(key);
+                }
+            }
+        });
     }
 
-    /// A forge told that something has happened in one of these repositories, known by its URLs.
-    pub fn repository_changed(&self, urls: &[String]) {
-        let Some(steps) = &self.steps else { return };
-        for key in steps.controller().steps_of(urls) {
+    fn repository_changed(&self, urls: &[String]) -> Vec<(String, String)> {
+        let Some(steps) = &self.steps else { return Vec::new() };
+        let (here, elsewhere) = steps.controller().steps_of(urls);
+        for key in here {
             steps.look_at(key);
         }
+        elsewhere
     }
 
-    /// Somebody has pushed to a repository of the local forge.
-    pub fn pushed(&self, namespace: &str, repository: &str) {
-        if let Some(forge) = &self.forge {
-            forge.look_at((namespace.to_owned(), repository.to_owned()));
-        }
-    }
-
-    /// Whether only pull requests and kardinal may change a branch of the local forge.
-    pub fn protects(&self, namespace: &str, repository: &str, branch: &str) -> bool {
-        self.forge.as_ref().is_none_or(|forge| forge.controller().protects(namespace, repository, branch))
-    }
-
-    /// Ends all work and waits for it. A pass that has begun is completed: no write is cut in half.
-    pub async fn stop(self) {
+    /// A pass that has begun is completed, unless it waits for another machine that does not answer: that one is cut
+    /// off, as a crash would do it, and costs a repetition.
+    async fn finish(self) {
         self.stop.cancel();
         self.tasks.close();
-        self.tasks.wait().await;
-        self.watches.finished().await;
+        if tokio::time::timeout(PATIENCE, self.tasks.wait()).await.is_err() {
+            tracing::warn!("calls that do not end are cut off; they are repeated where that is needed");
+            self.cut.cancel();
+        }
+        let rest = async {
+            self.tasks.wait().await;
+            for watches in &self.watches {
+                watches.finished().await;
+            }
+        };
+        if tokio::time::timeout(GRACE, rest).await.is_err() {
+            tracing::warn!("some work does not end and is left behind");
+        }
     }
 }

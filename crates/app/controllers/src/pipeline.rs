@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Secret;
 use kardinal_api::kardinal::{Bundle, BundlePhase, BundleStatus, PIPELINE_LABEL, Pipeline, PromotionStep};
 use kardinal_cluster::{Change, View};
 use kardinal_graph::Gvk;
 use kardinal_planner::pipeline::{self as planner, Snapshot};
+use kube::Api;
 
 use crate::driver::{self, Key, Next};
 use crate::objects::{self, about, all_keys, get, gvk, key_of, label, list, text};
@@ -30,6 +32,26 @@ impl Controller {
 
     fn view(&self) -> View {
         self.context.watches.view(&kinds())
+    }
+
+    /// The Secrets of a Pipeline that do not exist. Nothing: they need not be looked for, or could not be.
+    async fn missing_secrets(&self, pipeline: &Pipeline, namespace: &str) -> Option<Vec<String>> {
+        if !planner::wants_secrets(pipeline) {
+            return None;
+        }
+        let api: Api<Secret> = Api::namespaced(self.context.client.clone(), namespace);
+        let mut missing = Vec::new();
+        for name in planner::secrets(pipeline) {
+            match api.get_metadata_opt(name).await {
+                Ok(Some(_)) => {}
+                Ok(None) => missing.push(name.to_owned()),
+                Err(error) => {
+                    tracing::debug!(%error, name, namespace, "whether a Secret exists is not known");
+                    return None;
+                }
+            }
+        }
+        Some(missing)
     }
 }
 
@@ -78,13 +100,15 @@ impl driver::Controller for Controller {
         };
         let promoting = bundles.iter().any(is_promoting);
         drop(view);
+        let missing = self.missing_secrets(&pipeline, &key.0).await;
         let now = self.context.clock.now();
         let steps: Vec<&PromotionStep> = steps.iter().collect();
-        let plan = planner::plan(&Snapshot { pipeline: &pipeline, steps: &steps, promoting, now });
-        let Some(status) = &plan.status else { return Next::At(None) };
+        let missing = missing.as_deref();
+        let plan = planner::plan(&Snapshot { pipeline: &pipeline, steps: &steps, promoting, missing, now });
+        let Some(status) = &plan.status else { return Next::At(plan.wake) };
         let id = objects::id::<Pipeline>(key);
         let told = self.context.report(MANAGER, &id, &pipeline.metadata, status, &plan.notes, now).await;
-        told.map_or_else(|next| next, |()| Next::At(None))
+        told.map_or_else(|next| next, |()| Next::At(plan.wake))
     }
 
     fn forget(&self, _: &Key) {}

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use kardinal_api::graph::Graph;
-use kardinal_api::kardinal::{Bundle, PolicyGate};
+use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate};
 use kardinal_cluster::{Change, View};
 use kardinal_graph::Gvk;
-use kardinal_planner::bundle::last_verified;
-use kardinal_planner::policy_gate::{self as planner, MANAGER, Place, Snapshot};
+use kardinal_planner::bundle::{last_verified, pipeline_name};
+use kardinal_planner::policy_gate::{self as planner, Authority, MANAGER, Place, Snapshot};
+use kardinal_planner::seal::{trusted, trusted_previous};
+use kardinal_policy::{Scope, is_template, scope};
+use serde_json::Value;
 
 use crate::driver::{self, Key, Next};
-use crate::objects::{self, about, all_keys, get, gvk, key_of, keys, label, list};
+use crate::objects::{self, about, all_keys, before_and_after, get, gvk, key_of, keys, label, list};
 use crate::{Context, facets};
 
 /// Asks the gates, at the right time.
@@ -37,8 +40,8 @@ impl Controller {
     }
 }
 
-fn kinds() -> [Gvk; 3] {
-    [gvk::<PolicyGate>(), gvk::<Bundle>(), gvk::<Graph>()]
+fn kinds() -> [Gvk; 4] {
+    [gvk::<PolicyGate>(), gvk::<Bundle>(), gvk::<Graph>(), gvk::<Pipeline>()]
 }
 
 impl driver::Controller for Controller {
@@ -58,6 +61,15 @@ impl driver::Controller for Controller {
             all.push(key);
             return all;
         }
+        if about(change, &gvk::<Pipeline>()).is_some() {
+            let (old, new) = before_and_after(change);
+            let spec = |pipeline: &Value| pipeline.get("spec").cloned();
+            return match old.map(spec) == new.map(spec) {
+                true => Vec::new(),
+                // What it is made of now may be what a template waits for.
+                false => keys::<PolicyGate>(&self.view(), None, facets::BUNDLE, ""),
+            };
+        }
         let Some(bundle) = about(change, &gvk::<Bundle>()) else { return Vec::new() };
         let (namespace, name) = key_of(bundle);
         let view = self.view();
@@ -70,10 +82,17 @@ impl driver::Controller for Controller {
         if !view.synced() {
             return Next::At(None);
         }
-        let Some(observation) = Observation::of(&view, key) else { return Next::Never };
+        let policies = &self.context.policy_namespaces;
+        let Some(mut observation) = Observation::of(&view, key, policies) else { return Next::Never };
+        let others = observation.bundle.as_ref().map(|bundle| others(&view, &key.0, bundle));
         drop(view);
+        if let Err(problem) = observation.consult(&self.context, others.unwrap_or_default()).await {
+            tracing::warn!(gate = %key.1, error = %problem, "the gate cannot be asked; it is tried again");
+            return Next::At(Some(self.context.clock.now() + crate::RETRY));
+        }
         let now = self.context.clock.now();
-        let plan = planner::plan(&observation.snapshot(now));
+        let pipelines: Vec<&Pipeline> = observation.pipelines.iter().collect();
+        let plan = planner::plan(&observation.snapshot(&pipelines, now));
         let Some(status) = &plan.status else { return Next::At(plan.wake) };
         let id = objects::id::<PolicyGate>(key);
         let metadata = &observation.gate.metadata;
@@ -91,13 +110,16 @@ impl driver::Controller for Controller {
 struct Observation {
     gate: PolicyGate,
     template: Option<PolicyGate>,
+    pipelines: Vec<Pipeline>,
     place: Option<Place>,
     bundle: Option<Bundle>,
     previous: Option<Bundle>,
+    /// What is proven of both, when the template is the organisation's.
+    proven: Option<(Bundle, Option<Bundle>)>,
 }
 
 impl Observation {
-    fn of(view: &View, key: &Key) -> Option<Observation> {
+    fn of(view: &View, key: &Key, policy_namespaces: &[String]) -> Option<Observation> {
         let (gate, place) = placed(view, &key.0, &key.1)?;
         let own = view.kind(&gvk::<PolicyGate>())?.get(Some(&key.0), &key.1)?.tree();
         let template = get(
@@ -110,11 +132,39 @@ impl Observation {
             (Some(place), Some(bundle)) => previous(view, &key.0, bundle, &place.environment),
             _ => None,
         };
-        Some(Observation { gate, template, place, bundle, previous })
+        let pipelines = match is_template(&gate) && place.is_none() {
+            true => counting(view, &key.0, policy_namespaces),
+            false => Vec::new(),
+        };
+        Some(Observation { gate, template, pipelines, place, bundle, previous, proven: None })
     }
 
-    fn snapshot(&self, now: jiff::Timestamp) -> Snapshot<'_> {
+    /// Finds out what is proven, when the gate shows one of the organisation's.
+    async fn consult(&mut self, context: &Context, others: Vec<Bundle>) -> Result<(), String> {
+        let (Some(template), Some(bundle), Some(place)) = (&self.template, &self.bundle, &self.place) else {
+            return Ok(());
+        };
+        let namespace = template.metadata.namespace.as_deref().unwrap_or_default();
+        let is_ours = context.policy_namespaces.iter().any(|name| name == namespace);
+        if !is_ours || !is_template(template) || scope(template) != Scope::Org {
+            return Ok(());
+        }
+        let key = context.key().await?;
+        let pipeline = pipeline_name(bundle).unwrap_or_default();
+        let previous = trusted_previous(key, pipeline, &others, &place.environment);
+        self.proven = Some((trusted(key, pipeline, bundle, &[], &others), previous));
+        Ok(())
+    }
+
+    fn authority(&self) -> Option<Authority<'_>> {
+        let (bundle, previous) = self.proven.as_ref()?;
+        Some(Authority { template: self.template.as_ref()?, bundle, previous: previous.as_ref() })
+    }
+
+    fn snapshot<'a>(&'a self, pipelines: &'a [&'a Pipeline], now: jiff::Timestamp) -> Snapshot<'a> {
         Snapshot {
+            pipelines,
+            authority: self.authority(),
             gate: &self.gate,
             template: self.template.as_ref(),
             place: self.place.clone(),
@@ -123,6 +173,20 @@ impl Observation {
             now,
         }
     }
+}
+
+/// The Pipelines that count the templates of a namespace: all of them where it is the organisation's, else those in it
+/// and those that name it.
+fn counting(view: &View, namespace: &str, policy_namespaces: &[String]) -> Vec<Pipeline> {
+    let Some(store) = view.kind(&gvk::<Pipeline>()) else { return Vec::new() };
+    let everybodys = policy_namespaces.iter().any(|name| name == namespace);
+    let all = store.list(None).filter_map(|(name, object)| Some((name, object.read::<Pipeline>().ok()?)));
+    let counting = all.filter(|(name, pipeline)| {
+        everybodys
+            || name.0 == namespace
+            || pipeline.spec.policy_namespaces.iter().any(|one| one == namespace)
+    });
+    counting.map(|(_, pipeline)| pipeline).collect()
 }
 
 /// A gate and where it stands: its labels tell that, or the Graph that somebody wrote it into.
@@ -139,8 +203,17 @@ pub(crate) fn placed(view: &View, namespace: &str, name: &str) -> Option<(Policy
 
 /// The Bundle of the same Pipeline that was verified last in an environment, other than this one.
 pub(crate) fn previous(view: &View, namespace: &str, bundle: &Bundle, environment: &str) -> Option<Bundle> {
-    let pipeline = bundle.metadata.labels.as_ref()?.get("kardinal.io/pipeline")?;
+    let others = others(view, namespace, bundle);
+    last_verified(&others.iter().collect::<Vec<_>>(), environment).cloned()
+}
+
+/// The other Bundles of the same Pipeline.
+pub(crate) fn others(view: &View, namespace: &str, bundle: &Bundle) -> Vec<Bundle> {
+    let labels = bundle.metadata.labels.as_ref();
+    let Some(pipeline) = labels.and_then(|labels| labels.get("kardinal.io/pipeline")) else {
+        return Vec::new();
+    };
     let mut others: Vec<Bundle> = list(view, namespace, facets::PIPELINE, pipeline);
     others.retain(|other| other.metadata.name != bundle.metadata.name);
-    last_verified(&others.iter().collect::<Vec<_>>(), environment).cloned()
+    others
 }

@@ -3,6 +3,7 @@
 mod act;
 mod edit;
 mod observe;
+mod render;
 mod routes;
 mod task;
 
@@ -32,6 +33,8 @@ pub(crate) struct Controller {
 /// the same decisions, after reading the pull request again.
 #[derive(Clone, Default)]
 struct Memory {
+    /// Which step it is about: one that was made anew under the same name is another one.
+    uid: String,
     pull_request: Option<PullRequest>,
     /// Whether a revision contains the promoted commit.
     contains: BTreeMap<String, bool>,
@@ -68,16 +71,21 @@ impl driver::Controller for Controller {
     }
 
     async fn pass(&self, key: &Key) -> Next {
-        let rest_until = self.remember(key, |memory| memory.rest_until);
+        let uid = observe::uid(self, key);
+        let rest_until = self.remember(key, |memory| {
+            if memory.uid != uid {
+                *memory = Memory { uid, ..Memory::default() };
+            }
+            memory.rest_until
+        });
         if rest_until.is_some_and(|until| until > self.context.clock.now()) {
             return Next::At(rest_until);
         }
-        let observation = match observe::observe(self, key).await {
-            Ok(observation) => observation,
+        let (observation, plan) = match self.decide(key).await {
+            Ok(decided) => decided,
             Err(next) => return next,
         };
         let snapshot = observation.snapshot();
-        let plan = planner::plan(&snapshot);
         let Some(effect) = &plan.effect else {
             return match &plan.status {
                 Some(status) => self.write(&observation, status, &plan.notes, None).await,
@@ -106,6 +114,29 @@ impl driver::Controller for Controller {
 }
 
 impl Controller {
+    /// Looks and plans; once more where something is to change in Git and the gates were not read since the Bundle is
+    /// there.
+    async fn decide(&self, key: &Key) -> Result<(Observation, planner::Plan), Next> {
+        let observation = observe::observe(self, key).await?;
+        let plan = planner::plan(&observation.snapshot());
+        let (true, Some(bundle)) = (plan.changes_git(), observation.bundle()) else {
+            return Ok((observation, plan));
+        };
+        let name = (key.0.clone(), observation.step.spec.bundle_ref.clone());
+        match self.context.read_gates(&name, bundle).await {
+            Ok(false) => Ok((observation, plan)),
+            Ok(true) => {
+                let again = observe::observe(self, key).await?;
+                let plan = planner::plan(&again.snapshot());
+                Ok((again, plan))
+            }
+            Err(error) => {
+                tracing::warn!(step = %key.1, error = %error, "the gates cannot be read; it is tried again");
+                Err(Next::At(Some(observation.now + crate::RETRY)))
+            }
+        }
+    }
+
     /// Keeps what an effect has brought to light.
     fn learn(&self, key: &Key, effect: &Effect, outcome: &Outcome) {
         self.remember(key, |memory| {
@@ -120,6 +151,8 @@ impl Controller {
                 (Effect::ClosePullRequest { .. } | Effect::MergePullRequest { .. }, _) => {
                     memory.pull_request = None
                 }
+                // Its branch has moved, or the forge had not compared it when it was read.
+                (Effect::Commit(order), _) if order.replaces.is_some() => memory.pull_request = None,
                 _ => {}
             }
         });
@@ -142,9 +175,17 @@ impl Controller {
         retry.map_or(Next::Now, |_| Next::At(retry))
     }
 
-    /// The unfinished steps of these repositories look at their pull requests again.
-    pub(crate) fn steps_of(&self, urls: &[String]) -> Vec<Key> {
-        let steps = routes::in_repository(self, urls);
+    /// The unfinished steps of these repositories look at their pull requests again: those that are carried out here,
+    /// and those that another process has to look at.
+    pub(crate) fn steps_of(&self, urls: &[String]) -> (Vec<Key>, Vec<Key>) {
+        let (here, elsewhere) = routes::in_repository(self, urls);
+        self.read_again(&here);
+        (here, elsewhere)
+    }
+
+    /// The steps that have a shard, which has changed hands: what is known of them is out of date.
+    pub(crate) fn sharded(&self) -> Vec<Key> {
+        let steps = routes::sharded(self);
         self.read_again(&steps);
         steps
     }

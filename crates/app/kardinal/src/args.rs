@@ -1,14 +1,21 @@
 //! What can be typed.
 
+mod backup;
+mod bounds;
 mod promotion;
+mod replicas;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use kardinal_controllers::{GraphController, Shards};
+use kardinal_apiserver::ConnectionLimits;
+use kardinal_controllers::{GraphController, GraphScope, Shards};
 
+pub(crate) use backup::*;
+pub(crate) use bounds::BoundsArguments;
 pub(crate) use promotion::*;
+pub(crate) use replicas::*;
 
 /// Gets a new version safely to production.
 #[derive(Debug, Parser)]
@@ -17,8 +24,23 @@ pub(crate) struct Arguments {
     /// Says more in the log; twice says everything
     #[arg(long, short, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+    /// Leaves `managedFields` in what `-o json` and `-o yaml` print
+    #[arg(long, global = true)]
+    pub(crate) show_managed_fields: bool,
+    #[command(flatten)]
+    before: BeforeCommand,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// What may also stand before the name of a command, as in `kardinal -n team-a get pipelines`.
+#[derive(Debug, Args)]
+struct BeforeCommand {
+    #[command(flatten)]
+    server: ServerArguments,
+    /// How to print it
+    #[arg(long, short, global = true, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
 }
 
 const AFTER_HELP: &str = "\
@@ -30,6 +52,8 @@ pub(crate) enum Command {
     Up(UpArguments),
     /// Runs the controllers on a Kubernetes cluster
     Controller(ControllerArguments),
+    /// Carries out the steps of a shard for a control plane on another cluster
+    Agent(AgentArguments),
     /// Makes a Pipeline from a few lines, or prints a Pipeline as a Graph
     Init(InitArguments),
     /// Lists Pipelines, Bundles and steps
@@ -58,6 +82,10 @@ pub(crate) enum Command {
     Pr(PrArguments),
     /// Looks for what keeps kardinal from working, and tells the remedies
     Doctor(DoctorArguments),
+    /// Writes everything that `kardinal up` keeps into one file, also while it runs
+    Backup(BackupArguments),
+    /// Makes a data directory for `kardinal up` from a backup
+    Restore(RestoreArguments),
     /// Prints a completion script for a shell
     Completion(CompletionArguments),
     /// Checks, draws and explains Graphs
@@ -79,6 +107,8 @@ pub(crate) struct UpArguments {
     /// Address of the web side: `/api/v1`, `/webhooks`, `/git`, `/metrics`; port 0 takes any free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8440")]
     pub(crate) http: SocketAddr,
+    #[command(flatten)]
+    pub(crate) web: WebArguments,
     /// Shows the whole way of a version with a sample application; harmless when repeated
     #[arg(long)]
     pub(crate) demo: bool,
@@ -101,12 +131,42 @@ pub(crate) struct ControllerArguments {
     /// Address of the web side: `/api/v1`, `/webhooks`, `/metrics`, `/healthz`, `/readyz`; absent: none
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) web: WebArguments,
     /// Where fetched repositories are kept
     #[arg(long, value_name = "DIR", default_value = "/var/cache/kardinal")]
     pub(crate) git_cache_dir: PathBuf,
     /// Does not install or update kardinal's kinds at start
     #[arg(long)]
     pub(crate) skip_install: bool,
+    #[command(flatten)]
+    pub(crate) election: ElectionArguments,
+}
+
+/// Who may come to the ports, and how many.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WebArguments {
+    /// Names under which pages and metrics are served besides addresses and `localhost`; `*` for all
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) http_allowed_hosts: Vec<String>,
+    /// How many connections each port serves at the same time
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_connections: u32,
+    /// How many of them one address may have; all programs of this machine share one
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_connections_per_peer: u32,
+}
+
+impl WebArguments {
+    /// The bounds of each port.
+    pub(crate) fn connections(&self) -> ConnectionLimits {
+        let number = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        ConnectionLimits {
+            total: number(self.max_connections),
+            per_peer: number(self.max_connections_per_peer),
+            ..ConnectionLimits::default()
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -114,18 +174,23 @@ pub(crate) struct ControllerSettings {
     /// Who runs Graphs: this program, or somebody else's controller
     #[arg(long, value_enum, default_value_t = GraphControllerChoice::Embedded)]
     pub(crate) graph_controller: GraphControllerChoice,
+    /// How far Graphs reach that name no ServiceAccount: their own namespace, or all that the controller may do
+    #[arg(long, value_enum, default_value_t = GraphScopeChoice::Namespace)]
+    pub(crate) graph_scope: GraphScopeChoice,
     /// The namespaces of the organisation's gates, which no team can leave out
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', default_value = "platform-policies")]
     pub(crate) policy_namespaces: Vec<String>,
     /// Works as the agent of a shard: carries out its steps, and does nothing else
     #[arg(long, value_name = "NAME", conflicts_with = "leave_shards")]
     pub(crate) shard: Option<String>,
-    /// Leaves steps that have a shard to agents
+    /// Leaves steps that have a shard to agents, even where none was ever seen
     #[arg(long)]
     pub(crate) leave_shards: bool,
     /// How many objects of a kind are worked on at the same time
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) concurrency: u16,
+    #[command(flatten)]
+    pub(crate) bounds: BoundsArguments,
 }
 
 impl ControllerSettings {
@@ -136,6 +201,10 @@ impl ControllerSettings {
                 GraphControllerChoice::Embedded => GraphController::Embedded,
                 GraphControllerChoice::External => GraphController::External,
             },
+            graph_scope: match self.graph_scope {
+                GraphScopeChoice::Namespace => GraphScope::Namespace,
+                GraphScopeChoice::Cluster => GraphScope::Cluster,
+            },
             concurrency: usize::from(self.concurrency),
             policy_namespaces: self.policy_namespaces.clone(),
             shards: match (&self.shard, self.leave_shards) {
@@ -143,7 +212,7 @@ impl ControllerSettings {
                 (None, true) => Shards::Unsharded,
                 (None, false) => Shards::All,
             },
-            promotions: true,
+            ..kardinal_controllers::Settings::default()
         }
     }
 }
@@ -154,17 +223,23 @@ pub(crate) enum GraphControllerChoice {
     External,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum GraphScopeChoice {
+    Namespace,
+    Cluster,
+}
+
 /// Which server, and which namespace there.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ServerArguments {
     /// The kubeconfig to use; otherwise KUBECONFIG, then .kardinal/kubeconfig, then ~/.kube/config
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME")]
     pub(crate) context: Option<String>,
     /// The namespace; otherwise the context's
-    #[arg(long, short, value_name = "NAME")]
+    #[arg(long, short, global = true, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 }
 
@@ -238,6 +313,8 @@ pub(crate) struct InstallArguments {
     #[arg(long)]
     pub(crate) export: bool,
     #[command(flatten)]
+    pub(crate) policies: PolicyNamespaces,
+    #[command(flatten)]
     pub(crate) server: ServerArguments,
 }
 
@@ -261,5 +338,63 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    /// Every command that talks to a server, with what it needs.
+    const COMMANDS: [&str; 26] = [
+        "init",
+        "get pipelines",
+        "get steps",
+        "get bundles",
+        "create bundle my-app --image a:1",
+        "promote my-app --env prod",
+        "explain my-app",
+        "rollback my-app --env prod",
+        "pause my-app",
+        "resume my-app",
+        "history my-app",
+        "policy list",
+        "policy simulate --env prod",
+        "override my-app --gate g --reason r",
+        "diff a b",
+        "pr list",
+        "pr show 1",
+        "pr diff 1",
+        "pr approve 1",
+        "pr merge 1",
+        "pr close 1",
+        "doctor",
+        "graph explain g",
+        "graph render g",
+        "install",
+        "version",
+    ];
+
+    #[test]
+    fn global_flags_are_taken_before_the_command_between_its_words_and_after_it() {
+        const FLAGS: &str = "-n team-a --kubeconfig f --context c -o json --show-managed-fields";
+        for command in COMMANDS {
+            let (first, rest) = command.split_once(' ').unwrap_or((command, ""));
+            for line in [
+                format!("kardinal {FLAGS} {command}"),
+                format!("kardinal {command} {FLAGS}"),
+                format!("kardinal {first} {FLAGS} {rest}"),
+            ] {
+                let parsed = Arguments::try_parse_from(line.split_whitespace());
+                let parsed = parsed.unwrap_or_else(|error| panic!("{line}: {error}"));
+                assert!(parsed.show_managed_fields, "{line}");
+                let seen = format!("{:?}", parsed.command);
+                for wanted in
+                    ["kubeconfig: Some(\"f\")", "context: Some(\"c\")", "namespace: Some(\"team-a\")"]
+                {
+                    assert!(seen.contains(wanted), "{line}: {seen}");
+                }
+                let printed = seen.contains("output:");
+                assert!(!printed || seen.contains("output: Json"), "{line}: {seen}");
+            }
+        }
+        let later =
+            Arguments::try_parse_from(["kardinal", "-n", "a", "get", "pipelines", "-n", "b"]).unwrap();
+        assert!(format!("{:?}", later.command).contains("namespace: Some(\"b\")"), "the nearer one counts");
     }
 }

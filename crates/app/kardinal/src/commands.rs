@@ -1,5 +1,7 @@
 //! One file per verb.
 
+pub(crate) mod agent;
+pub(crate) mod backup;
 pub(crate) mod completion;
 pub(crate) mod controller;
 pub(crate) mod create;
@@ -16,6 +18,7 @@ pub(crate) mod pause;
 pub(crate) mod policy;
 pub(crate) mod pr;
 pub(crate) mod promote;
+pub(crate) mod restore;
 pub(crate) mod resume;
 pub(crate) mod rollback;
 pub(crate) mod up;
@@ -26,7 +29,11 @@ use anyhow::Context as _;
 /// Runs a command's future on a runtime of its own.
 fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.context("the async runtime cannot start")?.block_on(future)
+    let runtime = runtime.context("the async runtime cannot start")?;
+    let ended = runtime.block_on(future);
+    // Work that blocks and does not end must not keep the program from ending.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+    ended
 }
 
 /// Waits until somebody asks the program to end.

@@ -1,5 +1,7 @@
 //! From flags and files to a client.
 
+mod folder;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -14,12 +16,18 @@ const EMBEDDED: &str = ".kardinal/kubeconfig";
 /// A client for the server that the arguments name.
 pub(crate) async fn client(arguments: &ServerArguments) -> anyhow::Result<kube::Client> {
     let options = KubeConfigOptions { context: arguments.context.clone(), ..KubeConfigOptions::default() };
-    let config = match kubeconfig(arguments) {
+    let file = match &arguments.kubeconfig {
         Some(path) => {
-            let file = Kubeconfig::read_from(&path)
-                .with_context(|| format!("the kubeconfig `{}` cannot be read", path.display()))?;
-            kube::Config::from_custom_kubeconfig(file, &options).await
+            let file = Kubeconfig::read_from(path);
+            Some(file.with_context(|| format!("the kubeconfig `{}` cannot be read", path.display()))?)
         }
+        None => match kubeconfig(arguments) {
+            Some(path) => Some(folder::trusted(&path)?),
+            None => None,
+        },
+    };
+    let config = match file {
+        Some(file) => kube::Config::from_custom_kubeconfig(file, &options).await,
         None => kube::Config::from_kubeconfig(&options).await,
     };
     // In a Pod there is no kubeconfig; what the cluster has put there leads to it.
@@ -37,11 +45,13 @@ pub(crate) async fn client(arguments: &ServerArguments) -> anyhow::Result<kube::
     Ok(kube::Client::try_from(config)?)
 }
 
-/// The file to use, unless the client library's own search should decide.
+/// The file to use, unless the client library's own search should decide. What merely lies in this folder is looked at
+/// closely before it is used.
 pub(crate) fn kubeconfig(arguments: &ServerArguments) -> Option<PathBuf> {
     if let Some(path) = &arguments.kubeconfig {
         return Some(path.clone());
     }
     let embedded = Path::new(EMBEDDED);
-    (std::env::var_os("KUBECONFIG").is_none() && embedded.exists()).then(|| embedded.to_owned())
+    let is_there = std::env::var_os("KUBECONFIG").is_none() && embedded.symlink_metadata().is_ok();
+    is_there.then(|| embedded.to_owned())
 }

@@ -122,9 +122,9 @@ async fn follow(server: &Server, commands: &Commands) -> anyhow::Result<()> {
     loop {
         let seen = server.seen(APP, &[POLICIES.to_owned()]).await?;
         let explanation = seen.explain(None, Timestamp::now());
-        output::text(&board.update(&seen.bundles, &explanation));
+        output::coloured(&board.update(&seen.bundles, &explanation));
         if let Some(next) = next::situation(&explanation, is_released(&seen.bundles)) {
-            let mut offers = commands.offers(next).to_vec();
+            let mut offers = commands.offers(next);
             offers.retain(|(command, _)| offered.insert(command.clone()));
             output::text(&next::offered(&offers));
         }

@@ -1,5 +1,6 @@
 //! `kardinal`: the command line and the control plane in one program.
 
+mod archive;
 mod args;
 mod commands;
 mod connect;
@@ -10,6 +11,7 @@ mod logging;
 mod manifest;
 mod output;
 mod outside;
+mod private;
 mod server;
 mod watching;
 mod who;
@@ -23,9 +25,11 @@ use crate::args::{Arguments, Command};
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     logging::start(arguments.verbose);
+    output::show_managed_fields(arguments.show_managed_fields);
     let done = match arguments.command {
         Command::Up(up) => commands::up::run(up),
         Command::Controller(controller) => commands::controller::run(controller),
+        Command::Agent(agent) => commands::agent::run(agent),
         Command::Init(init) => commands::init::run(init),
         Command::Get(get) => commands::get::run(get),
         Command::Create(create) => commands::create::run(create),
@@ -40,6 +44,8 @@ fn main() -> ExitCode {
         Command::Diff(diff) => commands::diff::run(diff),
         Command::Pr(pr) => commands::pr::run(pr),
         Command::Doctor(doctor) => commands::doctor::run(doctor),
+        Command::Backup(backup) => commands::backup::run(backup),
+        Command::Restore(restore) => commands::restore::run(restore),
         Command::Completion(completion) => commands::completion::run(completion),
         Command::Graph(graph) => commands::graph::run(graph),
         Command::Install(install) => commands::install::run(install),

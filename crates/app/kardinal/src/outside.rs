@@ -4,20 +4,39 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kardinal_controllers::{LocalForge, Metrics, Outside, RealForges};
-use kardinal_git::Git;
+use kardinal_controllers::{LocalForge, Metrics, Outside, RealForges, Resolver};
+use kardinal_git::{Git, Limits};
+use kardinal_reach::Policy;
 use kardinal_scm as scm;
 
 /// The caches of all repositories together.
 const CACHE_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+/// How long a custom task may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(10);
 /// How long a cache is kept that nobody uses.
 const CACHE_AGE: Duration = Duration::from_secs(24 * 3600);
 
+/// What may be reached, and how much of it is read.
+#[derive(Debug, Clone)]
+pub(crate) struct Bounds {
+    pub(crate) reach: Policy,
+    pub(crate) limits: Limits,
+}
+
+impl Bounds {
+    fn resolver(&self) -> Arc<Resolver> {
+        Arc::new(Resolver::new(self.reach.clone()))
+    }
+}
+
 /// The way to repositories.
-pub(crate) fn git(cache_dir: PathBuf, forge: Option<&LocalForge>) -> Git {
+pub(crate) fn git(cache_dir: PathBuf, forge: Option<&LocalForge>, bounds: &Bounds) -> Git {
     let local = forge
         .map(|forge| kardinal_git::Local { prefix: forge.url.clone(), root: forge.store.root().to_owned() });
-    Git::new(kardinal_git::Settings { cache_dir, max_bytes: CACHE_BYTES, max_age: CACHE_AGE, local })
+    let limits = bounds.limits;
+    let settings =
+        kardinal_git::Settings { cache_dir, max_bytes: CACHE_BYTES, max_age: CACHE_AGE, local, limits };
+    Git::reaching(settings, bounds.reach.clone(), Some(bounds.resolver()))
 }
 
 /// Everything outside.
@@ -25,6 +44,7 @@ pub(crate) fn outside(
     client: kube::Client,
     git: Arc<Git>,
     forge: Option<LocalForge>,
+    bounds: &Bounds,
 ) -> anyhow::Result<Outside> {
     let metrics = Arc::new(Metrics::default());
     let counted = Arc::new(Counted(metrics.clone()));
@@ -33,17 +53,24 @@ pub(crate) fn outside(
     let http = reqwest::Client::builder()
         .user_agent(concat!("kardinal/", env!("CARGO_PKG_VERSION")))
         .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(CONNECT)
+        .dns_resolver(bounds.resolver())
         .build()?;
+    let forges = scm::Http::reaching(
+        scm::Settings::default(),
+        Some(counted),
+        bounds.reach.clone(),
+        Some(bounds.resolver()),
+    );
     Ok(Outside {
         repositories: git,
-        forges: Arc::new(RealForges {
-            http: scm::Http::new(scm::Settings::default(), Some(counted)),
-            client,
-        }),
+        forges: Arc::new(RealForges { http: forges, client }),
         forge,
         kustomize: find("kustomize"),
         http,
+        reach: bounds.reach.clone(),
         metrics,
+        workloads: None,
     })
 }
 

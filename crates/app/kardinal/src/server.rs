@@ -3,10 +3,13 @@
 use std::fmt::Debug;
 
 use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kardinal_api::SYSTEM_NAMESPACE;
 use kardinal_api::graph::Graph;
-use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep};
+use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep, SHARD_LABEL};
 use kardinal_planner::explain::{Explanation, World, explain};
-use kardinal_planner::intent::Problem;
+use kardinal_planner::intent::{FORCE, Problem, check_name, check_namespace};
+use kardinal_planner::shard::{Agent, shard_of};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
@@ -57,6 +60,7 @@ impl Server {
     pub(crate) async fn connect(arguments: &ServerArguments) -> anyhow::Result<Server> {
         let client = connect::client(arguments).await?;
         let namespace = client.default_namespace().to_owned();
+        check_namespace("namespace", &namespace).map_err(not_a_name)?;
         Ok(Server { client, namespace })
     }
 
@@ -72,6 +76,7 @@ impl Server {
 
     /// A Pipeline, or a failure that names those that exist.
     pub(crate) async fn pipeline(&self, name: &str) -> Result<Pipeline, Failure> {
+        check_name("pipeline", name).map_err(not_a_name)?;
         match self.api::<Pipeline>().get_opt(name).await {
             Ok(Some(pipeline)) => Ok(pipeline),
             Ok(None) => Err(self.unknown_pipeline(name).await),
@@ -82,6 +87,7 @@ impl Server {
     /// The name of this Pipeline, or of the only one in the namespace.
     pub(crate) async fn this_or_the_only(&self, name: Option<&str>) -> Result<String, Failure> {
         if let Some(name) = name {
+            check_name("pipeline", name).map_err(not_a_name)?;
             return Ok(name.to_owned());
         }
         let all = self.list::<Pipeline>(&ListParams::default()).await?;
@@ -157,7 +163,24 @@ impl Server {
             self.gates(&namespaces),
             self.list::<Graph>(&everything),
         )?;
-        Ok(Seen { pipeline, bundles, steps, gates, graphs })
+        let agents = match steps.iter().any(|step| shard_of(step).is_some()) {
+            true => self.agents(Timestamp::now()).await?.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        Ok(Seen { pipeline, bundles, steps, gates, graphs, agents })
+    }
+
+    /// The agents of all shards; `None`: one may not read their Leases.
+    pub(crate) async fn agents(&self, now: Timestamp) -> Result<Option<Vec<Agent>>, Failure> {
+        let api: Api<Lease> = Api::namespaced(self.client.clone(), SYSTEM_NAMESPACE);
+        match list(&api, &ListParams::default().labels(SHARD_LABEL)).await {
+            Ok(leases) => Ok(Some(leases.iter().filter_map(|lease| Agent::of(lease, now)).collect())),
+            Err(failure) if failure.kind == Kind::Refused => {
+                tracing::warn!("the Leases of agents may not be read: {failure}");
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Creates an object, or only checks it.
@@ -175,6 +198,7 @@ impl Server {
     /// Creates an object unless it exists; says whether it was created.
     pub(crate) async fn ensure<K: Ours>(&self, object: &K) -> Result<(K, bool), Failure> {
         let name = object.meta().name.clone().unwrap_or_default();
+        check_name("name", &name).map_err(not_a_name)?;
         let existing = self.api::<K>().get_opt(&name).await.map_err(|error| about::<K>(&name, error))?;
         match existing {
             Some(existing) => Ok((existing, false)),
@@ -207,6 +231,8 @@ pub(crate) struct Seen {
     pub(crate) steps: Vec<PromotionStep>,
     pub(crate) gates: Vec<PolicyGate>,
     pub(crate) graphs: Vec<Graph>,
+    /// The agents of its shards.
+    pub(crate) agents: Vec<Agent>,
 }
 
 impl Seen {
@@ -218,6 +244,7 @@ impl Seen {
             steps: &self.steps,
             gates: &self.gates,
             graphs: &self.graphs,
+            agents: &self.agents,
             now,
         };
         explain(&world, environment)
@@ -258,12 +285,20 @@ pub(crate) fn check_environment(pipeline: &Pipeline, name: &str) -> Result<(), F
 pub(crate) fn refused(problem: Problem) -> Failure {
     let typed = ["images", "gitCommit", "reason", "expires", "stage", "app", "git", "environments"];
     let wrong_usage = typed.iter().any(|field| problem.field.split(['[', '.']).next() == Some(field));
-    let kind = if wrong_usage { Kind::Usage } else { Kind::Failed };
-    let failure = Failure::new(kind, format!("{}: {}", problem.field, problem.message));
+    let failure = match (problem.field == FORCE, wrong_usage) {
+        (true, _) => Failure::new(Kind::Refused, problem.message),
+        (false, true) => Failure::new(Kind::Usage, format!("{}: {}", problem.field, problem.message)),
+        (false, false) => Failure::new(Kind::Failed, format!("{}: {}", problem.field, problem.message)),
+    };
     match problem.hint {
         Some(hint) => failure.hint(hint),
         None => failure,
     }
+}
+
+/// A text that cannot be part of a path to an object.
+pub(crate) fn not_a_name(problem: Problem) -> Failure {
+    Failure { kind: Kind::Usage, ..refused(problem) }
 }
 
 /// Lists a kind; a kind that the server does not know is no empty list.

@@ -2,6 +2,8 @@
 
 #![expect(clippy::expect_used, reason = "a test may stop where its ground is missing")]
 
+#[path = "cli/folder.rs"]
+mod folder;
 #[path = "cli/promotions.rs"]
 mod promotions;
 
@@ -120,7 +122,7 @@ fn up_serves_refuses_a_second_one_and_ends_well() {
     let dir = tempfile::tempdir().expect("a folder");
     let dir = dir.path();
     let up = Up::start(dir, &[]);
-    check(dir, &["version"], 0, &["server   v1."]);
+    check(dir, &["version"], 0, &[concat!("controller ", env!("CARGO_PKG_VERSION"), "\n"), "kubernetes v1."]);
     check(dir, &["graph", "explain", "absent"], 3, &["not found"]);
     let pid = up.0.id().to_string();
     check(dir, &["up", "--listen", "127.0.0.1:0"], 1, &["in use by process", &pid]);
@@ -134,7 +136,7 @@ fn an_ephemeral_up_leaves_no_data() {
     let dir = tempfile::tempdir().expect("a folder");
     let dir = dir.path();
     let up = Up::start(dir, &["--ephemeral", "--graph-controller=external"]);
-    check(dir, &["version"], 0, &["server   v1."]);
+    check(dir, &["version"], 0, &[concat!("controller ", env!("CARGO_PKG_VERSION"), "\n"), "kubernetes v1."]);
     assert_eq!(up.stop(), Some(0));
     assert!(!dir.join(".kardinal/store.redb").exists());
 }
@@ -318,7 +320,7 @@ fn what_does_not_exist_is_told_with_what_does() {
         check(dir, command, 3, &["has no environment `qa`", environments]);
     }
     check(dir, &["diff", "a", "b"], 3, &["there is no Bundle `a`", "hint:"]);
-    check(dir, &["promote", "my-app", "--env", "prod"], 3, &["verified in `staging`", "--bundle"]);
+    check(dir, &["promote", "my-app", "--env", "prod"], 1, &["no Bundle has reached `staging`"]);
     check(dir, &["rollback", "my-app", "--env", "prod"], 1, &["no Bundle has reached `prod` yet"]);
     let wish = ["override", "my-app", "--gate", "soak", "--reason", "outage"];
     check(dir, &wish, 3, &["waits at a gate `soak`", "hint:"]);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kardinal_git::{Remote, Repositories};
+use kardinal_git::{FileChange, Remote, Repositories};
 use kardinal_manifest::kustomize;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
@@ -74,12 +74,22 @@ impl Simulator {
     pub async fn sync(&self, synced: Option<&str>) -> Result<Option<String>, Error> {
         let tip = self.repositories.tip(&self.remote, &self.branch).await?;
         let Some(commit) = tip.as_deref().filter(|tip| Some(*tip) != synced) else { return Ok(tip) };
+        // Only what a commit has touched is rolled out, as a tool does that compares manifests.
+        let changed = match synced {
+            None => None,
+            Some(_) => Some(self.repositories.diff(&self.remote, synced, commit).await?),
+        };
         for environment in &self.environments {
+            let folder = format!("{}/", environment.path);
+            let touched = |files: &Vec<FileChange>| files.iter().any(|file| file.path.starts_with(&folder));
+            if !changed.as_ref().is_none_or(touched) {
+                continue;
+            }
             let path = format!("{}/kustomization.yaml", environment.path);
             let Some(content) = self.repositories.read(&self.remote, commit, &path).await? else { continue };
             let images = kustomize::images(&path, &String::from_utf8_lossy(&content))?;
             if let Some(image) = images.first() {
-                self.deploy(&environment.namespace, &reference(image)).await?;
+                self.roll_out(&environment.namespace, &reference(image), Some(commit)).await?;
             }
         }
         Ok(tip)
@@ -87,11 +97,17 @@ impl Simulator {
 
     /// Makes the Deployment run this image, and Available unless the image is broken.
     pub async fn deploy(&self, namespace: &str, image: &str) -> Result<(), Error> {
+        self.roll_out(namespace, image, None).await
+    }
+
+    /// The same with the configuration of a commit.
+    async fn roll_out(&self, namespace: &str, image: &str, commit: Option<&str>) -> Result<(), Error> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", "Deployment"));
         let deployments: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
         let params = PatchParams::apply(MANAGER).force();
-        let applied =
-            deployments.patch(&self.application, &params, &Patch::Apply(&self.deployment(image))).await?;
+        let applied = deployments
+            .patch(&self.application, &params, &Patch::Apply(&self.deployment(image, commit)))
+            .await?;
         let status = json!({
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -102,8 +118,11 @@ impl Simulator {
         Ok(())
     }
 
-    fn deployment(&self, image: &str) -> Value {
+    fn deployment(&self, image: &str, commit: Option<&str>) -> Value {
         let labels = BTreeMap::from([("app", self.application.as_str())]);
+        // Stands for a ConfigMap whose name carries the hash of its content.
+        let annotations: BTreeMap<&str, &str> =
+            commit.map(|commit| ("simulator/configuration", commit)).into_iter().collect();
         json!({
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -112,7 +131,7 @@ impl Simulator {
                 "replicas": 1,
                 "selector": {"matchLabels": labels},
                 "template": {
-                    "metadata": {"labels": labels},
+                    "metadata": {"labels": labels, "annotations": annotations},
                     "spec": {"containers": [{"name": "app", "image": image}]},
                 },
             },

@@ -42,15 +42,23 @@ pub enum Error {
         supported: u64,
     },
     /// The store's file cannot be used.
-    #[error("the store `{}` cannot be used: {message}", path.display())]
+    #[error(
+        "the store `{}` cannot be used: {message}; if it is damaged, restore a backup with `kardinal restore FILE --data-dir {} --force`",
+        path.display(), dir.display()
+    )]
     Store {
         /// The file.
         path: PathBuf,
         /// What the database said.
         message: String,
+        /// The data directory.
+        dir: PathBuf,
     },
-    /// A stored object cannot be understood.
-    #[error("the store `{}` holds a damaged object under `{key}`: {message}", path.display())]
+    /// A stored object is not what was written.
+    #[error(
+        "the store `{}` holds a damaged object under `{key}`: {message}; restore a backup with `kardinal restore FILE --data-dir {} --force`",
+        path.display(), dir.display()
+    )]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -58,7 +66,33 @@ pub enum Error {
         key: String,
         /// What is wrong with it.
         message: String,
+        /// The data directory.
+        dir: PathBuf,
     },
+    /// The objects are gone, but the keys of an earlier run are there.
+    #[error(
+        "the store `{}` {state}, but `{}` is there from an earlier run; restore a backup with `kardinal restore FILE --data-dir {} --force`, or move `{}` away to start afresh",
+        path.display(), key.display(), dir.display(), dir.display()
+    )]
+    Lost {
+        /// Where the store should be.
+        path: PathBuf,
+        /// What is there instead.
+        state: &'static str,
+        /// What an earlier run left.
+        key: PathBuf,
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// There is no store to read.
+    #[error("there is no store in `{}`; name the directory of `kardinal up` with `--data-dir`", path.display())]
+    Absent {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// A backup cannot be written, read or restored.
+    #[error("the backup cannot be used: {0}")]
+    Backup(String),
     /// An object that every server has could not be created.
     #[error("cannot create the first objects ({name}): {message}")]
     Bootstrap {

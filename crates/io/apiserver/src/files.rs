@@ -9,13 +9,30 @@ use crate::error::Error;
 
 /// Holds the data directory for this process until it is dropped or the process ends.
 #[derive(Debug)]
-pub(crate) struct DirLock {
+pub struct DirLock {
     _file: File,
 }
 
-/// Creates `dir` if it is missing; a directory that we create is readable by its owner only.
+/// Creates `dir` if it is missing. It is its owner's alone, also when it was there before, unless it holds what is none
+/// of ours: whoever names `.` or a shared directory does not want its permissions changed.
 pub(crate) fn ensure_dir(dir: &Path) -> Result<(), Error> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(Error::file("create", dir))
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(Error::file("create", dir))?;
+    let mode = fs::metadata(dir).map_err(Error::file("read", dir))?.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let mut entries = fs::read_dir(dir).map_err(Error::file("read", dir))?;
+    if dir.join("lock").exists() || keys_in(dir).is_some() || entries.next().is_none() {
+        let private = fs::Permissions::from_mode(0o700);
+        return fs::set_permissions(dir, private).map_err(Error::file("change the permissions of", dir));
+    }
+    tracing::warn!(dir = %dir.display(), "others can list the data directory; its files stay private");
+    Ok(())
+}
+
+/// A key that an earlier durable run left in a data directory.
+pub(crate) fn keys_in(dir: &Path) -> Option<PathBuf> {
+    [dir.join("token"), dir.join("pki").join("ca.key")].into_iter().find(|path| path.exists())
 }
 
 /// Takes the lock of a data directory, or says which process has it.
@@ -52,7 +69,7 @@ pub(crate) fn lock_dir(dir: &Path) -> Result<DirLock, Error> {
 }
 
 /// Writes a file that only its owner may read, atomically: a reader sees the old text or the new one.
-pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), Error> {
+pub fn write_private(path: &Path, content: &[u8]) -> Result<(), Error> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary: PathBuf = path.with_file_name(name);
@@ -95,6 +112,27 @@ mod tests {
         assert!(refused.contains(&std::process::id().to_string()), "{refused}");
         drop(held);
         lock_dir(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn the_data_directory_is_its_owners_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let made = dir.path().join("made");
+        ensure_dir(&made).unwrap();
+        assert_eq!(mode(&made), 0o700);
+        // One that an earlier version left open is closed.
+        fs::write(made.join("lock"), "").unwrap();
+        fs::set_permissions(&made, fs::Permissions::from_mode(0o755)).unwrap();
+        ensure_dir(&made).unwrap();
+        assert_eq!(mode(&made), 0o700);
+        // What is somebody else's stays as it is.
+        let shared = dir.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        fs::write(shared.join("other"), "").unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
+        ensure_dir(&shared).unwrap();
+        assert_eq!(mode(&shared), 0o755);
     }
 
     #[test]

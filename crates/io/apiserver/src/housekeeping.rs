@@ -1,7 +1,9 @@
 //! What the server does by itself: the first namespaces, garbage collection, the end of namespaces and CRDs.
 //!
-//! The model decides, this task submits. It is woken by commits and never by a timer; its decisions carry preconditions,
-//! so one that has become stale is refused and taken again.
+//! The model decides, this task submits. It is woken by commits and, unless the disk takes no writes, never by a timer; its
+//! decisions carry preconditions, so one that has become stale is refused and taken again.
+
+use std::time::Duration;
 
 use futures::future::join_all;
 use kardinal_apimodel::namespace;
@@ -13,6 +15,9 @@ use crate::store::Store;
 
 /// Objects looked at in one turn.
 const TURN: usize = 64;
+
+/// How long it waits when the disk takes no writes.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Creates what every server has and starts the task.
 pub(crate) async fn start(store: &Store, stop: &CancellationToken, tasks: &TaskTracker) -> Result<(), Error> {
@@ -44,6 +49,7 @@ async fn turn(store: &Store) -> bool {
     let decided = store.decide(TURN);
     let submitted =
         decided.into_iter().map(|(key, request)| async move { (key, store.submit(request).await) });
+    let mut refused = false;
     for (key, answer) in join_all(submitted).await {
         match answer {
             Ok(_) => {}
@@ -51,8 +57,16 @@ async fn turn(store: &Store) -> bool {
             Err(status) if status.code == 409 => store.look_again(key),
             // Somebody else was faster.
             Err(status) if status.code == 404 => {}
+            // The disk takes no writes: what is due stays due.
+            Err(status) if status.code == 503 => {
+                store.look_again(key);
+                refused = true;
+            }
             Err(status) => tracing::warn!(object = %key, error = %status, "housekeeping was refused"),
         }
+    }
+    if refused {
+        tokio::time::sleep(PAUSE).await;
     }
     store.has_work()
 }

@@ -14,6 +14,7 @@ mod reviews;
 mod watch;
 mod write;
 
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -31,9 +32,13 @@ use tokio_util::sync::CancellationToken;
 use self::negotiate::{Form, Syntax};
 use self::path::ResourcePath;
 use self::query::Query;
+use crate::backup::Snapshot;
 use crate::clock::Clock;
 use crate::limits::Limits;
+use crate::listen::Peer;
+use crate::shares::Shares;
 use crate::store::Store;
+use crate::uploads::UploadRefused;
 
 /// What every request can reach.
 pub(crate) struct App {
@@ -42,7 +47,7 @@ pub(crate) struct App {
     pub(crate) limits: Limits,
     pub(crate) stop: CancellationToken,
     requests: Semaphore,
-    watches: Arc<Semaphore>,
+    watches: Arc<Shares>,
     documents: documents::Cache,
 }
 
@@ -57,7 +62,7 @@ impl App {
             clock,
             stop,
             requests: Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS)),
-            watches: Arc::new(Semaphore::new(limits.watches.min(Semaphore::MAX_PERMITS))),
+            watches: Shares::new(limits.watches, limits.watches_per_peer),
             documents: documents::Cache::default(),
             limits,
         }
@@ -72,6 +77,14 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 /// The answer to a request without a valid token.
 pub(crate) fn unauthorized() -> Response<Body> {
     respond::status(&Status::unauthorized())
+}
+
+/// The answer to a request whose body was not read to its end.
+pub(crate) fn upload_refused(refused: UploadRefused) -> Response<Body> {
+    respond::status(&match refused {
+        UploadRefused::Busy => Status::too_many_requests(refused.to_string()),
+        UploadRefused::Slow => Status::timeout(&refused.to_string()),
+    })
 }
 
 /// A request's head, read once.
@@ -91,16 +104,22 @@ pub(crate) struct Head {
     pub(crate) host: String,
     pub(crate) if_none_match: Option<String>,
     pub(crate) stop: CancellationToken,
+    /// Who asks over the network; nobody for a client in this process.
+    pub(crate) peer: Option<IpAddr>,
 }
 
 async fn handle(State(app): State<Arc<App>>, request: Request<Body>) -> Response<Body> {
     let (parts, body) = request.into_parts();
+    if let Some(status) = impersonation(&parts.headers) {
+        return respond::status(&status);
+    }
     let target = path::parse(parts.uri.path());
     let front = parts.extensions.get::<FrontStop>().map(|front| front.0.clone());
     let outside = front.is_some();
     let stop = front.unwrap_or_else(|| app.stop.clone());
+    let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
     let head = match Head::read(parts.method, parts.uri.query(), &parts.headers, stop) {
-        Ok(head) => head,
+        Ok(head) => Head { peer, ..head },
         Err(status) => return respond::status(&status),
     };
     if let path::Target::Resource(resource) = &target
@@ -117,6 +136,18 @@ async fn handle(State(app): State<Arc<App>>, request: Request<Body>) -> Response
         Ok(Err(_)) => respond::status(&Status::internal("the request could not be processed")),
         Err(_) => respond::status(&Status::timeout("the request did not complete within the allotted time")),
     }
+}
+
+/// The 403 for a request that wants to be made as somebody else. Until roles are decided there is nobody else, and a
+/// request that was meant to have fewer rights must not run with all of them.
+fn impersonation(headers: &HeaderMap) -> Option<Status> {
+    let name = headers.keys().find(|name| name.as_str().starts_with("impersonate-"))?;
+    let message = format!(
+        "impersonation is not possible here: this server knows one user, `{}`, and no roles, so it cannot decide what \
+         another one may do; leave the header `{name}` (`kubectl --as`) out",
+        reviews::ADMIN
+    );
+    Some(Status::generic(403, kardinal_apimodel::Reason::Forbidden, &message))
 }
 
 /// Lets a request in: one from outside is refused when the server is full, one of our own waits for its turn.
@@ -160,6 +191,7 @@ impl Head {
             host: text(http::header::HOST).unwrap_or("localhost").to_owned(),
             if_none_match: text(http::header::IF_NONE_MATCH).map(str::to_owned),
             stop,
+            peer: None,
         })
     }
 }
@@ -176,6 +208,7 @@ async fn dispatch(app: &App, target: path::Target, head: Head, body: Body) -> Re
     let answer = match target {
         path::Target::Resource(resource) => on_resource(app, &resource, &head, body).await,
         _ if !matches!(head.method, Method::GET | Method::HEAD) => Err(not_allowed()),
+        path::Target::Backup => Ok(backup(app)),
         other => documents::answer(app, &other, &head),
     };
     answer.unwrap_or_else(|status| respond::status(&status))
@@ -196,6 +229,14 @@ async fn on_resource(
         (&(Method::GET | Method::HEAD), false) => read::list(app, resource, head),
         _ => write::answer(app, resource, head, body).await,
     }
+}
+
+/// Every object at one version. Nobody waits for whoever reads it, however slowly.
+fn backup(app: &App) -> Response<Body> {
+    let snapshot = Snapshot::of(&app.store.read());
+    let pieces = futures::stream::iter(snapshot.pieces().map(Ok::<_, std::convert::Infallible>));
+    let kind = http::HeaderValue::from_static("application/jsonl");
+    respond::typed(http::StatusCode::OK, kind, Body::from_stream(pieces))
 }
 
 fn not_allowed() -> Status {

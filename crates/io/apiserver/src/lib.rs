@@ -9,6 +9,7 @@
 // A `Status` is the answer to the client; boxing it would buy nothing.
 #![allow(clippy::result_large_err)]
 
+pub mod backup;
 mod clock;
 mod credentials;
 mod error;
@@ -19,8 +20,10 @@ mod http;
 mod ids;
 mod limits;
 mod listen;
+mod shares;
 mod store;
 mod tls;
+mod uploads;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,8 +35,10 @@ use tokio_util::task::TaskTracker;
 
 pub use self::clock::{Clock, SystemClock, TokioClock};
 pub use self::error::Error;
-pub use self::limits::Limits;
-pub use self::listen::ServeHandle;
+pub use self::files::write_private;
+pub use self::limits::{ConnectionLimits, Limits, UploadLimits};
+pub use self::listen::{Peer, ServeHandle, serve_plain};
+pub use self::uploads::{UploadRefused, Uploads};
 pub use kardinal_apimodel::watch::Limits as WindowLimits;
 
 use self::credentials::Token;
@@ -94,6 +99,7 @@ pub struct Server {
     store: Store,
     router: Router,
     limits: Limits,
+    uploads: Uploads,
     data_dir: Option<PathBuf>,
     token: Token,
     tls_names: Vec<String>,
@@ -113,19 +119,21 @@ impl Server {
             window: options.window,
         })
         .await?;
+        let stop = CancellationToken::new();
+        let tasks = TaskTracker::new();
+        housekeeping::start(&store, &stop, &tasks).await?;
+        // Keys come after the first objects: keys beside an empty store tell that it was lost.
         let token = match (options.token, &options.data_dir) {
             (Some(text), _) => Token::new(text),
             (None, Some(dir)) => Token::load_or_create(dir)?,
             (None, None) => Token::random()?,
         };
-        let stop = CancellationToken::new();
-        let tasks = TaskTracker::new();
-        housekeeping::start(&store, &stop, &tasks).await?;
         expiry::start(&store, options.clock.clone(), &stop, &tasks);
         let app = Arc::new(App::new(store.clone(), options.clock, options.limits.clone(), stop.clone()));
         Ok(Server {
             store,
             router: http::router(app),
+            uploads: Uploads::new(options.limits.uploads.clone()),
             limits: options.limits,
             data_dir: options.data_dir,
             token,
@@ -164,10 +172,17 @@ impl Server {
             token: self.token.clone(),
             tls: pki.server_config()?,
             limits: self.limits.clone(),
+            uploads: self.uploads.clone(),
             stop: stop.clone(),
         };
         let task = self.tasks.spawn(listen::run(listener, front));
         Ok(ServeHandle::new(address, kubeconfig, task, stop))
+    }
+
+    /// Bytes of bodies that are held for requests over the network which are not answered yet.
+    #[must_use]
+    pub fn unfinished_bytes(&self) -> usize {
+        self.uploads.held()
     }
 
     /// Ends watches, lets running requests finish, makes queued writes durable and frees the data directory.
@@ -182,5 +197,5 @@ impl Server {
 
 /// Writes a kubeconfig so that only its owner can read it, and never half.
 pub fn write_kubeconfig(path: &Path, kubeconfig: &str) -> Result<(), Error> {
-    files::write_private(path, kubeconfig.as_bytes())
+    write_private(path, kubeconfig.as_bytes())
 }

@@ -1,32 +1,53 @@
-//! Serving the router over HTTPS: accept, handshake, authenticate, and let go gracefully.
+//! Serving routers: accept within limits, handshake, authenticate, and let go gracefully. The API comes over HTTPS, the web
+//! side of the program over plain HTTP; both keep the same bounds.
 //!
 //! It knows nothing of Kubernetes beyond the 401 answer; requests that pass the door go to the router.
 
+mod activity;
+
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use http::{Request, Response};
+use http::{Request, Response, Version};
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
+use self::activity::{Activity, Answer, Overdue, Watched};
 use crate::credentials::Token;
 use crate::error::Error;
 use crate::http::FrontStop;
-use crate::limits::Limits;
+use crate::limits::{ConnectionLimits, Limits};
+use crate::shares::Shares;
+use crate::uploads::Uploads;
 
-/// How long connections may take to finish their requests once the server is asked to stop.
-const DRAIN: Duration = Duration::from_secs(10);
+/// Who is at the other end of the connection that a request came over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer(pub IpAddr);
+
+/// The largest head of an HTTP/1 request, and what is read ahead of one.
+const HEAD: usize = 64 * 1024;
+/// The largest head of an HTTP/2 request.
+const HEAD_LIST: u32 = 64 * 1024;
+/// What a client may send on one HTTP/2 stream before anybody has read it.
+const WINDOW: u32 = 256 * 1024;
+/// What is said to a connection over the limit where no handshake comes first.
+const FULL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 /// The pause after a failed accept (out of file descriptors and the like), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -75,6 +96,7 @@ pub(crate) struct Front {
     pub(crate) token: Token,
     pub(crate) tls: Arc<rustls::ServerConfig>,
     pub(crate) limits: Limits,
+    pub(crate) uploads: Uploads,
     pub(crate) stop: CancellationToken,
 }
 
@@ -83,89 +105,201 @@ pub(crate) fn address_of(listener: &TcpListener) -> Result<SocketAddr, Error> {
     listener.local_addr().map_err(Error::Listen)
 }
 
-/// Accepts connections until `front.stop` is cancelled, then drains them.
+/// Serves the API over TLS until `front.stop` is cancelled, then drains the connections.
 pub(crate) async fn run(listener: TcpListener, front: Front) {
-    let front = Arc::new(front);
     let acceptor = TlsAcceptor::from(front.tls.clone());
-    let connections = Arc::new(Semaphore::new(front.limits.connections));
-    let graceful = GracefulShutdown::new();
+    let (limits, stop) = (front.limits.connections.clone(), front.stop.clone());
+    let front = Arc::new(front);
+    let answer = Arc::new(move |request: Request<Incoming>, peer: IpAddr| {
+        let front = front.clone();
+        async move { answer(request, peer, &front).await }
+    });
+    serve(listener, Some(acceptor), &limits, &stop, answer).await;
+}
+
+/// Serves a router over plain HTTP with the bounds that the API keeps, until `stop` is cancelled; then lets running requests
+/// finish for a while. Requests carry the address of their [`Peer`].
+pub async fn serve_plain(
+    listener: TcpListener,
+    router: Router,
+    limits: &ConnectionLimits,
+    stop: &CancellationToken,
+) {
+    let answer = Arc::new(move |request: Request<Incoming>, peer: IpAddr| {
+        let router = router.clone();
+        async move {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(Peer(peer));
+            match router.oneshot(request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            }
+        }
+    });
+    serve(listener, None, limits, stop, answer).await;
+}
+
+/// Accepts connections until `stop`, each with its share, and drains them at the end.
+async fn serve<A, F>(
+    listener: TcpListener,
+    acceptor: Option<TlsAcceptor>,
+    limits: &ConnectionLimits,
+    stop: &CancellationToken,
+    answer: Arc<A>,
+) where
+    A: Fn(Request<Incoming>, IpAddr) -> F + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let connections = Shares::new(limits.total, limits.per_peer);
+    let tasks = TaskTracker::new();
     loop {
-        // The permit comes first: over the limit, new connections wait in the kernel's queue.
-        let permit = tokio::select! {
-            () = front.stop.cancelled() => break,
-            permit = connections.clone().acquire_owned() => match permit { Ok(permit) => permit, Err(_) => break },
-        };
         let accepted = tokio::select! {
-            () = front.stop.cancelled() => break,
+            () = stop.cancelled() => break,
             accepted = listener.accept() => accepted,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok((stream, peer)) => (stream, peer.ip()),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let watcher = graceful.watcher();
-        let (front, acceptor) = (front.clone(), acceptor.clone());
-        tokio::spawn(async move {
-            serve_connection(stream, acceptor, front, watcher).await;
-            drop(permit);
+        // Whoever comes when all is taken learns it at once instead of waiting in the kernel's queue.
+        let Some(share) = connections.one(peer) else {
+            tracing::debug!(%peer, "a connection over the limit is closed");
+            if acceptor.is_none() {
+                let _ = stream.try_write(FULL);
+            }
+            continue;
+        };
+        let (acceptor, limits, stop, answer) =
+            (acceptor.clone(), limits.clone(), stop.clone(), answer.clone());
+        tasks.spawn(async move {
+            let answer = move |request| answer(request, peer);
+            match acceptor {
+                Some(acceptor) => {
+                    if let Some(stream) = handshake(stream, &acceptor, &limits, &stop).await {
+                        connection(stream, &limits, &stop, answer).await;
+                    }
+                }
+                None => connection(prepared(stream), &limits, &stop, answer).await,
+            }
+            drop(share);
         });
     }
     drop(listener);
-    if tokio::time::timeout(DRAIN, graceful.shutdown()).await.is_err() {
-        tracing::warn!("connections were still busy after {DRAIN:?} and were cut");
+    tasks.close();
+    if tokio::time::timeout(limits.drain, tasks.wait()).await.is_err() {
+        tracing::warn!("connections were still busy after {:?} and were cut", limits.drain);
     }
 }
 
-async fn serve_connection(
-    stream: TcpStream,
-    acceptor: TlsAcceptor,
-    front: Arc<Front>,
-    watcher: hyper_util::server::graceful::Watcher,
-) {
-    // Without it a small watch event may wait 40 ms for the peer's acknowledgement.
+/// Without it a small watch event may wait 40 ms for the peer's acknowledgement.
+fn prepared(stream: TcpStream) -> TcpStream {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
-    let handshake = tokio::time::timeout(front.limits.handshake_timeout, acceptor.accept(stream));
-    let stream = tokio::select! {
-        () = front.stop.cancelled() => return,
-        done = handshake => match done {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "TLS handshake failed");
-                return;
-            }
-            Err(_) => {
-                tracing::debug!("TLS handshake timed out");
-                return;
-            }
-        },
+    stream
+}
+
+async fn handshake(
+    stream: TcpStream,
+    acceptor: &TlsAcceptor,
+    limits: &ConnectionLimits,
+    stop: &CancellationToken,
+) -> Option<TlsStream<TcpStream>> {
+    let handshake = tokio::time::timeout(limits.handshake_timeout, acceptor.accept(prepared(stream)));
+    let done = tokio::select! {
+        () = stop.cancelled() => return None,
+        done = handshake => done,
     };
-    let service_front = front.clone();
-    let service = hyper::service::service_fn(move |request: Request<hyper::body::Incoming>| {
-        let front = service_front.clone();
-        async move { Ok::<_, Infallible>(answer(request, &front).await) }
-    });
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(front.limits.header_timeout);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(front.limits.streams_per_connection)
-        .max_header_list_size(64 * 1024)
-        .keep_alive_interval(Duration::from_secs(30))
-        .keep_alive_timeout(Duration::from_secs(20));
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(%error, "connection ended");
+    match done {
+        Ok(Ok(stream)) => Some(stream),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "TLS handshake failed");
+            None
+        }
+        Err(_) => {
+            tracing::debug!("TLS handshake timed out");
+            None
+        }
     }
 }
 
-async fn answer(request: Request<hyper::body::Incoming>, front: &Front) -> Response<Body> {
+/// Serves one connection as long as its client does its part.
+async fn connection<S, A, F>(stream: S, limits: &ConnectionLimits, stop: &CancellationToken, answer: A)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    A: Fn(Request<Incoming>) -> F + Send + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let activity = Activity::new(Instant::now());
+    let requests = activity.clone();
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let in_flight = requests.begin(request.version() == Version::HTTP_2);
+        let answered = answer(request);
+        async move {
+            let response = answered.await;
+            Ok::<_, Infallible>(response.map(|body| Answer { body, _in_flight: in_flight }))
+        }
+    });
+    let builder = builder(limits);
+    let watched = Watched { stream, activity: activity.clone() };
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(watched), service));
+    let mut leaving = false;
+    loop {
+        let deadline = activity.deadline(limits);
+        let overdue = async {
+            match deadline {
+                Some((at, overdue)) => {
+                    sleep_until(at).await;
+                    overdue
+                }
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "connection ended");
+                }
+                return;
+            }
+            () = activity.changed.notified() => {}
+            () = stop.cancelled(), if !leaving => {
+                leaving = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            overdue = overdue => match overdue {
+                Overdue::Rest if !leaving => {
+                    leaving = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+fn builder(limits: &ConnectionLimits) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    // The supervisor of the connection keeps the time of heads; this is the bound that hyper itself keeps.
+    let longest = limits.idle_timeout.saturating_add(limits.header_timeout);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(longest).max_buf_size(HEAD);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams)
+        .max_header_list_size(HEAD_LIST)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW * 2)
+        .keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(20));
+    builder
+}
+
+async fn answer(request: Request<Incoming>, peer: IpAddr, front: &Front) -> Response<Body> {
     if !is_open(request.uri().path()) {
         let accepted = request
             .headers()
@@ -177,10 +311,13 @@ async fn answer(request: Request<hyper::body::Incoming>, front: &Front) -> Respo
     }
     let mut request = request.map(Body::new);
     request.extensions_mut().insert(FrontStop(front.stop.clone()));
-    match front.router.clone().oneshot(request).await {
+    request.extensions_mut().insert(Peer(peer));
+    let routed = async |request| match front.router.clone().oneshot(request).await {
         Ok(response) => response,
         Err(never) => match never {},
-    }
+    };
+    let answered = front.uploads.answered(peer, request, routed).await;
+    answered.unwrap_or_else(crate::http::upload_refused)
 }
 
 /// Paths that probes may ask without a token.

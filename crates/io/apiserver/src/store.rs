@@ -16,7 +16,7 @@ use kardinal_apimodel::watch::Limits as WindowLimits;
 use kardinal_apimodel::{Key, Model, Outcome, Request, Status};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use self::disk::Disk;
+pub(crate) use self::disk::{Disk, Open, Row, checksum};
 use self::writer::{Job, Message, Writer};
 use crate::clock::Clock;
 use crate::error::Error;
@@ -33,7 +33,7 @@ struct Shared {
     collector: Mutex<Collector>,
     /// Woken when there is something to look at.
     work: Notify,
-    /// Set for good when the disk refuses a commit.
+    /// Set while the disk refuses commits.
     broken: AtomicBool,
 }
 
@@ -96,6 +96,7 @@ impl Store {
                     tokio::task::spawn_blocking(load).await.map_err(|error| Error::Store {
                         path: options.data_dir.map(Path::to_path_buf).unwrap_or_default(),
                         message: format!("loading failed: {error}"),
+                        dir: options.data_dir.map(Path::to_path_buf).unwrap_or_default(),
                     })??;
                 (Some((disk, lock)), model)
             }
@@ -190,7 +191,14 @@ impl Store {
 
 fn load(dir: &Path, window: WindowLimits) -> Result<(Disk, DirLock, Model), Error> {
     let lock = lock_dir(dir)?;
-    let disk = Disk::open(dir)?;
+    let disk = Disk::open(dir, Open::OrCreate)?;
+    let (objects, high_water) = objects_of(&disk)?;
+    let model = Model::load(window, objects, high_water);
+    Ok((disk, lock, model))
+}
+
+/// Every object on the disk, checked, and the highest version ever given out.
+pub(crate) fn objects_of(disk: &Disk) -> Result<(Vec<(Key, Object)>, u64), Error> {
     let mut objects: Vec<(Key, Object)> = Vec::new();
     disk.load(|key, rv, json| {
         let path = std::str::from_utf8(key).map_err(|error| error.to_string())?;
@@ -202,6 +210,5 @@ fn load(dir: &Path, window: WindowLimits) -> Result<(Disk, DirLock, Model), Erro
         objects.push((key, object));
         Ok(())
     })?;
-    let model = Model::load(window, objects, disk.high_water()?);
-    Ok((disk, lock, model))
+    Ok((objects, disk.high_water()?))
 }

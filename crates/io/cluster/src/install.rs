@@ -1,7 +1,8 @@
 //! Makes sure that the server serves our kinds.
 
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
 
 /// The field manager of our definitions.
@@ -25,6 +26,19 @@ pub async fn ensure_definitions(
         established.map_err(|source| Error::Wait { name: name.to_owned(), source })?;
     }
     Ok(())
+}
+
+/// Creates the namespace unless it is there. One that may not be created is told, and missed later where it is needed.
+pub async fn ensure_namespace(client: &kube::Client, name: &str) {
+    let api: Api<Namespace> = Api::all(client.clone());
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(name.to_owned());
+    match api.create(&PostParams::default(), &namespace).await {
+        Ok(_) => tracing::info!(namespace = name, "the namespace was created"),
+        Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+        // Whoever may not create namespaces may well use one that is there.
+        Err(error) => tracing::debug!(namespace = name, %error, "the namespace was not created"),
+    }
 }
 
 /// Why our kinds could not be installed.

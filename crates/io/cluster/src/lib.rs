@@ -7,12 +7,16 @@ pub mod clock;
 pub mod events;
 pub mod install;
 pub mod kinds;
+pub mod leadership;
+pub mod lease;
 pub mod queue;
 pub mod watches;
 pub mod write;
 
 pub use clock::{Clock, SystemClock};
 pub use kinds::{Kinds, Resolved};
+pub use leadership::{Leadership, NotLeading};
+pub use lease::Candidate;
 pub use queue::Queue;
 pub use watches::{Change, Facet, View, Watches};
 pub use write::{Answer, Writer};

@@ -7,6 +7,7 @@
 //! # Guarantees
 //! - A [`View`] never changes while somebody looks at it.
 //! - Our own writes are visible at once ([`Watches::remember`]); an older event never undoes them.
+//! - A kind whose watch is not connected says so ([`Store::lost`]): what was seen of it may be old.
 //! - `synced` is false until the first list arrived: "not seen yet" is never mistaken for "absent".
 
 mod object;
@@ -154,6 +155,21 @@ impl Watches {
         Ok(())
     }
 
+    /// Reads the objects of a kind in one namespace past their watch, and so proves that the server can be reached now;
+    /// why not, otherwise.
+    pub async fn confirm(&self, gvk: &Gvk, namespace: &str) -> Result<(), String> {
+        let read = async {
+            let Some(kind) = self.kinds.resolve(gvk).await? else { return Ok(()) };
+            let request = Request::new(kind.path(Some(namespace)));
+            let found = stream::list(&self.client, &request, ListParams::default(), gvk).await?;
+            for object in found.into_iter().flat_map(|(items, _)| items) {
+                self.remember(gvk, object);
+            }
+            Ok(())
+        };
+        read.await.map_err(|error: kube::Error| stream::reason(&error))
+    }
+
     /// Waits until every watch has ended; `stop` must have been cancelled.
     pub async fn finished(&self) {
         self.tasks.close();
@@ -182,6 +198,11 @@ impl View {
     /// Whether every kind has been listed, or is known not to be served.
     pub fn known(&self) -> bool {
         self.stores.values().all(|store| store.synced() || store.absent())
+    }
+
+    /// Why nothing is heard at present of one of these kinds; `None` while the watches of all of them are connected.
+    pub fn lost<'a>(&self, kinds: impl IntoIterator<Item = &'a Gvk>) -> Option<&str> {
+        kinds.into_iter().find_map(|gvk| self.stores.get(gvk)?.lost())
     }
 
     /// The kind's scope, when the server serves it.

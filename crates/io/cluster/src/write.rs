@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use kardinal_graph::{Gvk, ObjectId};
+use http::HeaderValue;
+use kardinal_graph::{ObjectId, Permit};
 use kube::core::Request;
 use kube::core::params::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::kinds::{Kinds, Resolved};
 
@@ -29,12 +30,48 @@ pub enum Answer {
 pub struct Writer {
     client: kube::Client,
     kinds: Arc<Kinds>,
+    /// Whom requests are made as; `None` is the client itself.
+    user: Option<HeaderValue>,
 }
 
 impl Writer {
     /// A writer through this client.
     pub fn new(client: kube::Client, kinds: Arc<Kinds>) -> Writer {
-        Writer { client, kinds }
+        Writer { client, kinds, user: None }
+    }
+
+    /// The same, with the rights of a ServiceAccount: the API server decides. `None` for a name that cannot be one.
+    pub fn acting_as(&self, namespace: &str, account: &str) -> Option<Writer> {
+        let user = HeaderValue::from_str(&format!("system:serviceaccount:{namespace}:{account}")).ok()?;
+        Some(Writer { user: Some(user), ..self.clone() })
+    }
+
+    /// Whether whoever this acts as may read something: `get` of one object, or `list` of them all.
+    pub async fn may_read(&self, permit: &Permit) -> Answer {
+        let kind = match self.kinds.resolve(&permit.gvk).await {
+            Ok(Some(kind)) => kind,
+            Ok(None) => return Answer::Gone(format!("the server does not serve `{}`", permit.gvk)),
+            Err(error) => return sort(error),
+        };
+        let attributes = json!({
+            "verb": if permit.name.is_some() { "get" } else { "list" },
+            "group": permit.gvk.group,
+            "version": permit.gvk.version,
+            "resource": kind.resource.plural,
+            "namespace": permit.namespace.clone().unwrap_or_default(),
+            "name": permit.name.clone().unwrap_or_default(),
+        });
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        });
+        let request = Request::new("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
+            .create(&PostParams::default(), review.to_string().into_bytes());
+        match request {
+            Ok(request) => self.request(request).await,
+            Err(error) => Answer::Refused(error.to_string()),
+        }
     }
 
     /// Server-side apply of the object, or of its status when `subresource` is `status`.
@@ -54,7 +91,7 @@ impl Writer {
                 None => request.patch(&id.name, &params, &Patch::Apply(object)),
             }
         };
-        self.send(&id.gvk, request).await
+        self.send(id, request).await
     }
 
     /// Reads one object from the server.
@@ -62,7 +99,7 @@ impl Writer {
         let request = async |kind: Resolved| {
             Request::new(kind.path(id.namespace.as_deref())).get(&id.name, &GetParams::default())
         };
-        self.send(&id.gvk, request).await
+        self.send(id, request).await
     }
 
     /// A JSON merge patch.
@@ -72,7 +109,7 @@ impl Writer {
             let request = Request::new(kind.path(id.namespace.as_deref()));
             request.patch(&id.name, &params, &Patch::Merge(patch))
         };
-        self.send(&id.gvk, request).await
+        self.send(id, request).await
     }
 
     /// Creates the object; one that exists already is a [`Answer::Conflict`].
@@ -82,7 +119,7 @@ impl Writer {
             let body = serde_json::to_vec(object).map_err(kube::core::request::Error::SerializeBody)?;
             Request::new(kind.path(id.namespace.as_deref())).create(&params, body)
         };
-        self.send(&id.gvk, request).await
+        self.send(id, request).await
     }
 
     /// Deletes exactly the object with this uid; its dependents go in the background.
@@ -91,7 +128,7 @@ impl Writer {
         let params = DeleteParams::background().preconditions(preconditions);
         let request =
             async |kind: Resolved| Request::new(kind.path(id.namespace.as_deref())).delete(&id.name, &params);
-        match self.send(&id.gvk, request).await {
+        match self.send(id, request).await {
             // Another object has taken the name: ours is gone.
             Answer::Conflict(message) => Answer::Gone(message),
             answer => answer,
@@ -100,23 +137,43 @@ impl Writer {
 
     async fn send(
         &self,
-        gvk: &Gvk,
+        id: &ObjectId,
         request: impl AsyncFnOnce(Resolved) -> Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Answer {
-        let kind = match self.kinds.resolve(gvk).await {
+        if let Some(part) = id.namespace.iter().chain([&id.name]).find(|part| !is_name(part)) {
+            return Answer::Refused(format!("`{}` cannot be the name of an object", part.escape_default()));
+        }
+        let kind = match self.kinds.resolve(&id.gvk).await {
             Ok(Some(kind)) => kind,
-            Ok(None) => return Answer::Refused(format!("the server does not serve `{gvk}`")),
+            Ok(None) => return Answer::Refused(format!("the server does not serve `{}`", id.gvk)),
             Err(error) => return sort(error),
         };
         let request = match request(kind).await {
             Ok(request) => request,
             Err(error) => return Answer::Refused(error.to_string()),
         };
+        self.request(request).await
+    }
+}
+
+impl Writer {
+    async fn request(&self, mut request: http::Request<Vec<u8>>) -> Answer {
+        if let Some(user) = &self.user {
+            // The server adds the groups of the account by itself, so it need not be allowed to name groups.
+            request.headers_mut().insert("impersonate-user", user.clone());
+        }
         match self.client.request::<Value>(request).await {
             Ok(object) => Answer::Done(object),
             Err(error) => sort(error),
         }
     }
+}
+
+/// Whether a text stays in its place in a path. Names of some kinds have capitals, colons or an `@`; none has what ends a
+/// path, leads out of it or begins a query.
+fn is_name(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._:@+=~".contains(c);
+    !matches!(text, "." | "..") && text.chars().all(plain)
 }
 
 /// Sorts an error by what can be done about it.
@@ -125,11 +182,27 @@ fn sort(error: kube::Error) -> Answer {
         kube::Error::Api(status) => match status.code {
             404 => Answer::Gone(status.message.clone()),
             409 => Answer::Conflict(status.message.clone()),
-            // Too many requests, and time-outs of the server, are the world's fault.
-            408 | 429 => Answer::Fault(status.message.clone()),
+            // Too many requests, time-outs of the server, and credentials that it does not take just now, are the world's
+            // fault and say nothing about the object.
+            401 | 408 | 429 => Answer::Fault(status.message.clone()),
             code if (400..500).contains(&code) => Answer::Refused(status.message.clone()),
             _ => Answer::Fault(status.message.clone()),
         },
         other => Answer::Fault(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_name;
+
+    #[test]
+    fn what_leads_out_of_a_path_is_no_name() {
+        for good in ["a", "my-app.v2", "system:kube-scheduler", "Admin", "a@b.c", ""] {
+            assert!(is_name(good), "{good}");
+        }
+        for bad in ["x?watch=true", "..", ".", "a/b", "../secrets/x", "a%2fb", "a#b", "a b", "a\nb", "é"] {
+            assert!(!is_name(bad), "{bad}");
+        }
     }
 }

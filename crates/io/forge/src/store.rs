@@ -22,6 +22,9 @@ pub use seed::Seed;
 /// Trees and commits that one pass reads again and again.
 const OBJECT_CACHE: usize = 8 * 1024 * 1024;
 
+/// No memory is used for an object that declares to be larger, unpacked.
+const LARGEST_OBJECT: u64 = 64 * 1024 * 1024;
+
 /// All repositories of the forge. Every method blocks.
 #[derive(Debug)]
 pub struct Store {
@@ -159,7 +162,8 @@ impl Store {
             );
             return Err(Error::Problem(message));
         }
-        let options = gix::open::Options::isolated().open_path_as_is(true);
+        let largest = format!("gitoxide.objects.allocLimit={LARGEST_OBJECT}");
+        let options = gix::open::Options::isolated().open_path_as_is(true).config_overrides([largest]);
         let mut repository =
             gix::open_opts(path, options).map_err(|error| Error::fault("open the repository", error))?;
         repository.object_cache_size_if_unset(OBJECT_CACHE);

@@ -9,6 +9,7 @@ use std::{
 use sha2::{Digest as _, Sha256};
 
 use crate::{
+    Limits,
     error::Failure,
     git::Settings,
     store::{Store, options},
@@ -28,12 +29,33 @@ pub(crate) fn open(settings: &Settings, url: &str) -> Result<Store, Failure> {
     for slot in 0..SLOTS {
         let name = if slot == 0 { key.clone() } else { format!("{key}-{slot}") };
         if let Some(lock) = lock(&root.join(format!("{name}.lock")))? {
-            let store = open_at(&root.join(&name), lock)?;
+            let store = open_at(&root.join(&name), lock, &settings.limits)?;
             store.touch();
             return Ok(store);
         }
     }
     Err(Failure::fault(format!("too many processes use the cache in `{}`", root.display())))
+}
+
+/// A store that goes with its folder.
+pub(crate) fn passing(settings: &Settings) -> Result<(tempfile::TempDir, Store), Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::fault(format!("creating a passing cache: {error}"));
+    std::fs::create_dir_all(&settings.cache_dir).map_err(|error| failed(&error))?;
+    let folder = tempfile::Builder::new().prefix("passing-").tempdir_in(&settings.cache_dir);
+    let folder = folder.map_err(|error| failed(&error))?;
+    init(folder.path(), &settings.limits).map_err(|error| failed(&error))?;
+    let store = Store::open(folder.path(), None, &settings.limits).map_err(|error| failed(&error))?;
+    Ok((folder, store))
+}
+
+fn init(path: &Path, limits: &Limits) -> Result<(), gix::Error> {
+    gix::ThreadSafeRepository::init_opts(
+        path,
+        gix::create::Kind::Bare,
+        gix::create::Options::default(),
+        options(limits),
+    )?;
+    Ok(())
 }
 
 /// Takes a cache for this process, unless another one has it. The lock ends with the process.
@@ -47,10 +69,10 @@ fn lock(path: &Path) -> Result<Option<File>, Failure> {
     }
 }
 
-fn open_at(path: &Path, lock: File) -> Result<Store, Failure> {
+fn open_at(path: &Path, lock: File, limits: &Limits) -> Result<Store, Failure> {
     if path.exists() {
         let copy = lock.try_clone().ok();
-        match Store::open(path, copy) {
+        match Store::open(path, copy, limits) {
             Ok(store) if store.is_worn() => tracing::debug!("a cache is worn out and is made afresh"),
             Ok(store) => return Ok(store),
             Err(error) => tracing::warn!(%error, "a cache cannot be opened and is made afresh"),
@@ -59,14 +81,8 @@ fn open_at(path: &Path, lock: File) -> Result<Store, Failure> {
     remove(path)?;
     let failed =
         |error: gix::Error| Failure::fault(format!("creating the cache `{}`: {error}", path.display()));
-    gix::ThreadSafeRepository::init_opts(
-        path,
-        gix::create::Kind::Bare,
-        gix::create::Options::default(),
-        options(),
-    )
-    .map_err(failed)?;
-    Store::open(path, Some(lock)).map_err(failed)
+    init(path, limits).map_err(failed)?;
+    Store::open(path, Some(lock), limits).map_err(failed)
 }
 
 /// Removes a cache.

@@ -55,6 +55,14 @@ pub(crate) fn tips(
     Ok(tips)
 }
 
+/// Where all branches point to.
+pub(crate) fn heads(repo: &gix::Repository) -> Result<Vec<ObjectId>, Failure> {
+    let failed = |error: gix::Error| Failure::corrupt("reading the branches", error);
+    let references = repo.references().map_err(failed)?;
+    let branches = references.local_branches().map_err(failed)?;
+    Ok(branches.filter_map(|branch| branch.ok()?.try_id().map(gix::Id::detach)).collect())
+}
+
 /// Moves, creates (`old` is none) or deletes (`new` is none) a branch if it is still at `old`.
 pub(crate) fn swap(
     repo: &gix::Repository,

@@ -8,6 +8,9 @@ pub enum Error {
     /// Somebody must change something first: credentials, branch protection, a path, a branch name.
     #[error("{0}")]
     Problem(String),
+    /// The commit that was asked for is not in the repository, or its short id means several.
+    #[error("{0}")]
+    NoCommit(String),
     /// The order's own change failed on the tree it was given.
     #[error(transparent)]
     Change(#[from] ChangeError),
@@ -17,6 +20,14 @@ pub enum Error {
         /// What happened, in words.
         message: String,
         /// How long the remote asked us to stay away.
+        retry_after: Option<Duration>,
+    },
+    /// The remote limits how often it may be asked, and the limit is reached.
+    #[error("{message}")]
+    Limited {
+        /// Which limit.
+        message: String,
+        /// How long it asked us to stay away, where it said so.
         retry_after: Option<Duration>,
     },
 }
@@ -70,6 +81,11 @@ impl Failure {
     /// Shorthand for a problem.
     pub(crate) fn problem(message: impl Into<String>) -> Failure {
         Failure::Plain(Error::problem(message))
+    }
+
+    /// Shorthand for a commit that is not there.
+    pub(crate) fn no_commit(message: impl Into<String>) -> Failure {
+        Failure::Plain(Error::NoCommit(message.into()))
     }
 
     /// Shorthand for a fault.

@@ -7,6 +7,10 @@ use std::{
     time::Duration,
 };
 
+use kardinal_reach::{Hosts, Policy};
+use reqwest::dns::Resolve;
+use tokio::sync::Semaphore;
+
 use crate::{
     Committed, Error, FileChange, Future, Local, Order, Remote, Repositories, cache,
     error::Failure,
@@ -19,6 +23,8 @@ use crate::{
 
 /// So many repositories are kept open.
 const MAX_OPEN: usize = 256;
+/// So many packs are unpacked at a time.
+const UNPACKING: usize = 4;
 
 /// How repositories are kept.
 #[derive(Debug, Clone)]
@@ -31,6 +37,23 @@ pub struct Settings {
     pub max_age: Duration,
     /// Our own forge, whose repositories need no network and no cache.
     pub local: Option<Local>,
+    /// How much of a repository is read at most.
+    pub limits: Limits,
+}
+
+/// How much of a repository is read at most. What is larger is refused before memory is used for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The size in bytes of one object, unpacked.
+    pub object: u64,
+    /// The size in bytes of what one fetch brings, packed.
+    pub pack: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { object: 64 << 20, pack: 1 << 30 }
+    }
 }
 
 /// All repositories, ready for use from any number of tasks.
@@ -47,7 +70,11 @@ impl std::fmt::Debug for Git {
 
 pub(crate) struct Inner {
     pub(crate) settings: Settings,
+    /// Which hosts may be talked to.
+    pub(crate) reach: Policy,
     pub(crate) http: Http,
+    /// So many packs are unpacked at a time, whoever sent them.
+    pub(crate) unpacking: Semaphore,
     depots: Mutex<HashMap<Key, Arc<Depot>>>,
 }
 
@@ -59,16 +86,24 @@ enum Key {
 }
 
 impl Git {
-    /// Opens nothing yet; caches appear with the first use.
+    /// For the one who started the program: whatever that person may reach. Opens nothing yet; caches appear with the
+    /// first use.
     pub fn new(settings: Settings) -> Git {
-        Git { inner: Arc::new(Inner { settings, http: Http::default(), depots: Mutex::default() }) }
+        Git::reaching(settings, Policy::machine(Hosts::default()), None)
+    }
+
+    /// Reaches only what the policy allows. Names are looked up by the resolver, which refuses forbidden addresses.
+    pub fn reaching(settings: Settings, reach: Policy, resolver: Option<Arc<dyn Resolve>>) -> Git {
+        let unpacking = Semaphore::new(UNPACKING);
+        let http = Http::new(resolver);
+        Git { inner: Arc::new(Inner { settings, reach, http, unpacking, depots: Mutex::default() }) }
     }
 }
 
 impl Inner {
     /// Understands the remote and gets its repository ready.
     async fn session(self: &Arc<Inner>, remote: &Remote) -> Result<Session, Failure> {
-        let target = Target::new(remote, self.settings.local.as_ref())?;
+        let target = Target::new(remote, self.settings.local.as_ref(), &self.reach)?;
         let key = match &target.place {
             Place::Disk(path) => Key::Disk(path.clone()),
             Place::Http | Place::Program => Key::Url(target.url.clone()),
@@ -147,6 +182,13 @@ impl AsyncWork for Batch<'_> {
 }
 
 impl Repositories for Git {
+    fn resolve<'a>(&'a self, remote: &'a Remote, id: &'a str) -> Future<'a, String> {
+        Box::pin(async move {
+            let id = self.inner.run(remote, move |session| async move { session.resolve(id).await }).await?;
+            Ok(id.to_string())
+        })
+    }
+
     fn diff<'a>(
         &'a self,
         remote: &'a Remote,

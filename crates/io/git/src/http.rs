@@ -8,14 +8,17 @@ mod tls;
 use std::{
     collections::{BTreeSet, HashMap},
     error::Error as _,
-    sync::Mutex,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use reqwest::{
     Client, Response, StatusCode,
+    dns::Resolve,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER},
 };
+
+use kardinal_reach::Policy;
 
 use crate::{Credentials, Error, error::Failure, remote::Target, store::guard};
 
@@ -31,19 +34,29 @@ const MAX_TEXT: usize = 8 << 20;
 const MAX_REDIRECTS: usize = 4;
 
 /// Connections to all hosts, one pool per set of trusted certificates.
-#[derive(Default)]
 pub(crate) struct Http {
     clients: Mutex<HashMap<Option<Vec<u8>>, Client>>,
+    /// Looks up names, where not every address may be connected to.
+    resolver: Option<Arc<dyn Resolve>>,
 }
 
 impl Http {
+    /// No connection yet.
+    pub(crate) fn new(resolver: Option<Arc<dyn Resolve>>) -> Http {
+        Http { clients: Mutex::default(), resolver }
+    }
+
     /// The client that trusts the system's certificates and the given ones.
     pub(crate) fn client(&self, ca: Option<&Vec<u8>>) -> Result<Client, Failure> {
         let key = ca.cloned();
         if let Some(client) = guard(&self.clients).get(&key) {
             return Ok(client.clone());
         }
-        let client = Client::builder()
+        let mut builder = Client::builder();
+        if let Some(resolver) = &self.resolver {
+            builder = builder.dns_resolver(Arc::clone(resolver));
+        }
+        let client = builder
             .user_agent(format!("git/2.0 ({AGENT})"))
             .tls_backend_preconfigured(tls::config(ca.map(Vec::as_slice))?)
             .redirect(reqwest::redirect::Policy::none())
@@ -63,6 +76,8 @@ impl Http {
 pub(crate) struct Capabilities {
     /// Whether it speaks version 2 of the protocol.
     pub(crate) modern: bool,
+    /// Whether it can leave objects out of what it sends.
+    pub(crate) filter: bool,
     names: BTreeSet<String>,
 }
 
@@ -79,6 +94,8 @@ pub(crate) struct Line<'a> {
     pub(crate) target: &'a Target,
     /// Where the repository really is, after redirects.
     pub(crate) base: &'a Mutex<Option<String>>,
+    /// Which hosts may be talked to.
+    pub(crate) reach: &'a Policy,
 }
 
 impl Line<'_> {
@@ -109,6 +126,8 @@ impl Line<'_> {
                     )));
                 }
                 line => {
+                    let features = line.strip_prefix("fetch=").unwrap_or_default();
+                    found.filter |= features.split(' ').any(|feature| feature == "filter");
                     found.names.insert(line.split('=').next().unwrap_or_default().to_owned());
                 }
             }
@@ -165,7 +184,9 @@ impl Line<'_> {
         clean.set_fragment(None);
         match clean.as_str().strip_suffix(path) {
             Some(moved) if same_host && (upgrade || (same_port && new.scheme() == old.scheme())) => {
-                Ok(moved.to_owned())
+                let host = new.host_str().unwrap_or_default();
+                let allowed = self.reach.check_host(host, new.port_or_known_default());
+                allowed.map_err(Failure::problem).map(|()| moved.to_owned())
             }
             _ => Err(Failure::problem(format!(
                 "the repository `{}` has moved to another place on `{}`: correct the URL",
@@ -210,6 +231,10 @@ impl Line<'_> {
             status if status.is_client_error() && !is_passing(status) => {
                 format!("{host} refuses requests for `{url}` with status {}", status.as_u16())
             }
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN => {
+                let message = format!("{host} limits how often it may be asked ({})", status.as_u16());
+                return Err(Error::Limited { message, retry_after }.into());
+            }
             status => {
                 let message = format!("{host} answers with status {}", status.as_u16());
                 return Err(Error::Fault { message, retry_after }.into());
@@ -220,6 +245,9 @@ impl Line<'_> {
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
         let why = reason(error);
+        if why.contains("--allowed-hosts") {
+            return Failure::problem(why);
+        }
         if why.contains("invalid peer certificate") {
             return Failure::problem(format!(
                 "the certificate of {} is not trusted ({why}): give the CA that signed it",

@@ -22,7 +22,7 @@ mod session;
 mod store;
 
 pub use error::{ChangeError, Error};
-pub use git::{Git, Settings};
+pub use git::{Git, Limits, Settings};
 pub use graft::graft;
 pub use order::{
     Author, Change, Committed, Entry, EntryKind, FileChange, Future, Order, Outcome, Repositories, Tree,

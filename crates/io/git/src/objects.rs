@@ -5,6 +5,7 @@ pub(crate) mod compare;
 pub(crate) mod edit;
 pub(crate) mod history;
 pub(crate) mod pack;
+pub(crate) mod scan;
 pub(crate) mod snapshot;
 
 use gix::{ObjectId, objs};
@@ -13,6 +14,8 @@ use crate::error::Failure;
 
 /// Files above this size are neither read nor written.
 pub(crate) const MAX_FILE: u64 = 16 << 20;
+/// Trees and commits above this size are not read.
+const MAX_RECORD: u64 = 16 << 20;
 
 /// An object that the remote does not have yet.
 #[derive(Debug, Clone)]
@@ -55,9 +58,20 @@ pub(crate) fn parse_id(text: &str) -> Result<ObjectId, Failure> {
     )))
 }
 
+/// The beginning of an id, in lower case. Fewer than seven digits mean too many commits.
+pub(crate) fn parse_prefix(text: &str) -> Result<String, Failure> {
+    match (7..40).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err(Failure::no_commit(format!(
+            "`{}` is not the id of a commit: 7 to 40 hexadecimal digits are needed",
+            text.escape_debug()
+        ))),
+    }
+}
+
 /// The entries of a tree.
 pub(crate) fn entries(repo: &gix::Repository, id: ObjectId) -> Result<Vec<objs::tree::Entry>, Failure> {
-    let object = repo.find_object(id).map_err(|error| Failure::corrupt("reading a tree", error))?;
+    let object = find(repo, id, "reading a tree")?;
     if object.kind != objs::Kind::Tree {
         return Err(Failure::Corrupt(format!("object {id} is a {}, not a tree", object.kind)));
     }
@@ -66,9 +80,22 @@ pub(crate) fn entries(repo: &gix::Repository, id: ObjectId) -> Result<Vec<objs::
     Ok(tree.entries.iter().map(|entry| (*entry).into()).collect())
 }
 
+/// A tree or a commit. How large it is stands in front of it, so nothing is unpacked that is too large.
+fn find<'a>(repo: &'a gix::Repository, id: ObjectId, what: &str) -> Result<gix::Object<'a>, Failure> {
+    let header = repo.find_header(id).map_err(|error| Failure::corrupt(what, error))?;
+    if header.size() > MAX_RECORD {
+        return Err(Failure::problem(format!(
+            "the {} `{id}` is too large: {} bytes, at most 16 MiB can be read",
+            header.kind(),
+            header.size()
+        )));
+    }
+    repo.find_object(id).map_err(|error| Failure::corrupt(what, error))
+}
+
 /// A commit. An id that names something else is the caller's mistake, not damage.
 pub(crate) fn find_commit(repo: &gix::Repository, id: ObjectId) -> Result<gix::Commit<'_>, Failure> {
-    let object = repo.find_object(id).map_err(|error| Failure::corrupt("reading a commit", error))?;
+    let object = find(repo, id, "reading a commit")?;
     let kind = object.kind;
     object.try_into_commit().map_err(|_| Failure::problem(format!("`{id}` is a {kind}, not a commit")))
 }

@@ -28,6 +28,10 @@ pub trait Repositories: Send + Sync + 'static {
     fn contains<'a>(&'a self, remote: &'a Remote, descendant: &'a str, ancestor: &'a str)
     -> Future<'a, bool>;
 
+    /// The whole id of the commit that a short one means, looked for in the history of all branches. A whole one is
+    /// returned as it is.
+    fn resolve<'a>(&'a self, remote: &'a Remote, id: &'a str) -> Future<'a, String>;
+
     /// What differs in a commit from another one, or from its first parent, for carrying it over to another branch or
     /// repository. Commits are fetched by their ids when they are not here yet.
     fn diff<'a>(
@@ -51,6 +55,9 @@ pub struct Order {
     pub author: Author,
     /// A trailer line. A commit that carries it is this order's own, from an earlier life.
     pub identity: String,
+    /// The order's own commit at the tip of `branch` that a new one on the newest `base` shall take the place of. Commits
+    /// of others on the branch are never overwritten.
+    pub replaces: Option<String>,
     /// What to change. It is asked again, with the new tree, when somebody else pushed first.
     pub change: Arc<dyn Change>,
 }
@@ -63,6 +70,7 @@ impl std::fmt::Debug for Order {
             .field("message", &self.message)
             .field("author", &self.author)
             .field("identity", &self.identity)
+            .field("replaces", &self.replaces)
             .finish_non_exhaustive()
     }
 }

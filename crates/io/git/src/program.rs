@@ -1,11 +1,25 @@
 //! The git program as a fallback, for SSH and for servers that do not speak version 2 of the protocol.
 
-use std::{collections::HashMap, process::Stdio, time::Duration};
+use std::{
+    collections::HashMap,
+    fs::{OpenOptions, Permissions},
+    io::Write as _,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::PathBuf,
+    process::Stdio,
+    time::Duration,
+};
 
 use gix::ObjectId;
-use tokio::process::Command;
+use kardinal_reach::Policy;
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    process::Command,
+};
 
 use crate::{
+    Credentials, Limits, Secret,
     error::Failure,
     http::{
         fetch::Depth,
@@ -16,10 +30,39 @@ use crate::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(600);
+/// What the program may print; the rest is read and forgotten.
+const MAX_OUTPUT: u64 = 4 << 20;
+/// What a person's environment may have that the program needs: everything else may be a secret.
+const KEPT: [&str; 12] = [
+    "PATH",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "GIT_SSL_CAINFO",
+    "GIT_EXEC_PATH",
+    "TMPDIR",
+];
+/// The same on the machine of the one who started the program.
+const KEPT_ON_MACHINE: [&str; 7] =
+    ["HOME", "USER", "SSH_AUTH_SOCK", "GIT_SSH_COMMAND", "GIT_SSH", "GIT_CONFIG_GLOBAL", "XDG_CONFIG_HOME"];
+
+/// The way to a remote, and what may be done on it.
+#[derive(Clone, Copy)]
+pub(crate) struct Way<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) reach: &'a Policy,
+    pub(crate) limits: Limits,
+}
 
 /// The tips of some branches.
-pub(crate) async fn tips(target: &Target, branches: &[String]) -> Result<HashMap<String, ObjectId>, Failure> {
-    let mut command = git(target)?;
+pub(crate) async fn tips(way: Way<'_>, branches: &[String]) -> Result<HashMap<String, ObjectId>, Failure> {
+    let target = way.target;
+    let (mut command, _keys) = git(way).await?;
     command.args(["ls-remote", "--heads", "--", &target.url]);
     command.args(branches.iter().map(|branch| format!("refs/heads/{branch}")));
     let output = run(target, command).await?;
@@ -31,7 +74,7 @@ pub(crate) async fn tips(target: &Target, branches: &[String]) -> Result<HashMap
         if let Some((id, name)) = line.split_once('\t')
             && let Ok(id) = ObjectId::from_hex(id.as_bytes())
             && let Some(branch) = name.strip_prefix("refs/heads/")
-            && branches.iter().any(|wanted| wanted == branch)
+            && (branches.is_empty() || branches.iter().any(|wanted| wanted == branch))
         {
             tips.insert(branch.to_owned(), id);
         }
@@ -41,17 +84,18 @@ pub(crate) async fn tips(target: &Target, branches: &[String]) -> Result<HashMap
 
 /// Gets commits into the store.
 pub(crate) async fn fetch(
-    target: &Target,
+    way: Way<'_>,
     store: &Store,
     wants: &[ObjectId],
     depth: Depth,
 ) -> Result<(), Failure> {
-    let mut command = git(target)?;
+    let target = way.target;
+    let (mut command, _keys) = git(way).await?;
     command.arg("--git-dir").arg(&store.path);
     command.args(["fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-write-fetch-head"]);
     match depth {
         Depth::Usual if store.haves().is_empty() => command.arg("--depth=50"),
-        Depth::Usual => &mut command,
+        Depth::Usual | Depth::History => &mut command,
         Depth::Commits(count) => command.arg(format!("--depth={count}")),
         Depth::Whole => command.arg(format!("--depth={}", i32::MAX)),
     };
@@ -63,11 +107,12 @@ pub(crate) async fn fetch(
 }
 
 /// Moves a branch by compare-and-swap; the objects are in the store.
-pub(crate) async fn push(target: &Target, store: &Store, update: Update<'_>) -> Result<(), Failure> {
+pub(crate) async fn push(way: Way<'_>, store: &Store, update: Update<'_>) -> Result<(), Failure> {
+    let target = way.target;
     let name = format!("refs/heads/{}", update.branch);
     let old = update.old.map(|id| id.to_string()).unwrap_or_default();
     let new = update.new.map(|id| id.to_string()).unwrap_or_default();
-    let mut command = git(target)?;
+    let (mut command, _keys) = git(way).await?;
     command.arg("--git-dir").arg(&store.path);
     command.args(["push", "--porcelain", "--no-verify", &format!("--force-with-lease={name}:{old}")]);
     command.args(["--", &target.url, &format!("{new}:{name}")]);
@@ -88,36 +133,105 @@ pub(crate) async fn push(target: &Target, store: &Store, update: Update<'_>) -> 
     }
 }
 
-/// The program with everything set that must not be an argument.
-fn git(target: &Target) -> Result<Command, Failure> {
+/// The program with everything set that must not be an argument, and the folder with its keys, if it has any.
+async fn git(way: Way<'_>) -> Result<(Command, Option<TempDir>), Failure> {
+    let target = way.target;
+    check_addresses(way).await?;
     let mut command = Command::new("git");
     command.kill_on_drop(true).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    for name in
-        ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_TRACE", "GIT_TRACE_CURL"]
-    {
-        command.env_remove(name);
+    command.env_clear();
+    let machine = way.reach.uses_machine();
+    let kept = KEPT.iter().chain(if machine { KEPT_ON_MACHINE.as_slice() } else { &[] });
+    for name in kept {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
     }
-    command.env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
-    if std::env::var_os("GIT_SSH_COMMAND").is_none() {
-        command.env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes");
+    command.env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C").env("GIT_ALLOW_PROTOCOL", "http:https:ssh");
+    command.args(["-c", "core.hooksPath=/dev/null", "-c", "http.followRedirects=false"]);
+    command.args([
+        "-c",
+        "fetch.unpackLimit=1",
+        "-c",
+        &format!("core.bigFileThreshold={}", way.limits.object),
+    ]);
+    if target.url.starts_with("http") {
+        web(target, &mut command)?;
+        return Ok((command, None));
     }
-    command.args(["-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never"]);
-    let web = target.url.starts_with("http");
-    if let Some(header) = target.credentials.header()
-        && web
-    {
-        command.env("GIT_CONFIG_COUNT", "2");
+    let keys = match &target.credentials {
+        Credentials::Ssh { key, known_hosts } => {
+            Some(ssh(&mut command, key, known_hosts.as_deref()).map_err(|error| {
+                Failure::fault(format!("the SSH key cannot be laid out for `{}`: {error}", target.url))
+            })?)
+        }
+        _ if !machine => {
+            return Err(Failure::problem(format!(
+                "`{}` needs a key of its own: name a Secret with `ssh-privatekey` and `known_hosts`",
+                target.url
+            )));
+        }
+        _ if std::env::var_os("GIT_SSH_COMMAND").is_none() => {
+            command.env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes");
+            None
+        }
+        _ => None,
+    };
+    Ok((command, keys))
+}
+
+/// The program looks names up by itself, so that can only be done before it.
+async fn check_addresses(way: Way<'_>) -> Result<(), Failure> {
+    let (host, port) = way.target.authority();
+    if way.reach.uses_machine() {
+        return Ok(());
+    }
+    let found = tokio::net::lookup_host((host.trim_matches(['[', ']']), port.unwrap_or(22))).await;
+    let found = found.map_err(|error| Failure::fault(format!("`{host}` cannot be found: {error}")))?;
+    for address in found {
+        way.reach.check_address(&host, address.ip()).map_err(Failure::problem)?;
+    }
+    Ok(())
+}
+
+fn web(target: &Target, command: &mut Command) -> Result<(), Failure> {
+    if let Some(header) = target.credentials.header() {
+        command.env("GIT_CONFIG_COUNT", "1");
         command.env("GIT_CONFIG_KEY_0", "http.extraHeader");
         command.env("GIT_CONFIG_VALUE_0", format!("Authorization: {}", header.reveal()));
-        command.env("GIT_CONFIG_KEY_1", "http.followRedirects").env("GIT_CONFIG_VALUE_1", "false");
     }
-    if target.ca.is_some() && web {
+    if target.ca.is_some() {
         return Err(Failure::problem(format!(
             "{} does not speak version 2 of the git protocol, so its CA must be installed on this system",
             target.host()
         )));
     }
-    Ok(command)
+    Ok(())
+}
+
+/// Only this key is used, and nothing of the machine's own settings. It is gone with the folder.
+fn ssh(command: &mut Command, key: &Secret, known_hosts: Option<&str>) -> std::io::Result<TempDir> {
+    let folder = tempfile::Builder::new().permissions(Permissions::from_mode(0o700)).tempdir()?;
+    let place = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        file.write_all(text.trim_end().as_bytes())?;
+        file.write_all(b"\n")?;
+        Ok::<_, std::io::Error>(path)
+    };
+    let identity = place("key", key.reveal())?;
+    let mut ssh = format!(
+        "ssh -F /dev/null -o BatchMode=yes -o IdentitiesOnly=yes -o IdentityAgent=none -o StrictHostKeyChecking=yes \
+         -o ConnectTimeout=10 -i '{}'",
+        identity.display()
+    );
+    let hosts = match known_hosts {
+        Some(lines) => place("known_hosts", lines)?,
+        None => PathBuf::from("/dev/null"),
+    };
+    ssh.push_str(&format!(" -o UserKnownHostsFile='{}'", hosts.display()));
+    command.env("GIT_SSH_COMMAND", ssh).env("HOME", folder.path());
+    Ok(folder)
 }
 
 struct Output {
@@ -127,21 +241,26 @@ struct Output {
 }
 
 async fn run(target: &Target, mut command: Command) -> Result<Output, Failure> {
-    let output = match tokio::time::timeout(PATIENCE, command.output()).await {
-        Ok(Ok(output)) => output,
-        Ok(Err(error)) => {
-            return Err(Failure::problem(format!(
-                "`{}` needs the git program, which cannot be started: {error}",
-                target.url
-            )));
-        }
-        Err(_) => return Err(Failure::fault(format!("{} took longer than ten minutes", target.host()))),
+    let unable = |error: std::io::Error| {
+        Failure::problem(format!("`{}` needs the git program, which cannot be started: {error}", target.url))
     };
-    Ok(Output {
-        done: output.status.success(),
-        text: String::from_utf8_lossy(&output.stdout).into_owned(),
-        errors: String::from_utf8_lossy(&output.stderr).into_owned(),
-    })
+    let mut child = command.spawn().map_err(unable)?;
+    let (text, errors) = (child.stdout.take(), child.stderr.take());
+    let work = async { tokio::join!(bounded(text), bounded(errors), child.wait()) };
+    let Ok((text, errors, status)) = tokio::time::timeout(PATIENCE, work).await else {
+        return Err(Failure::fault(format!("{} took longer than ten minutes", target.host())));
+    };
+    Ok(Output { done: status.map_err(unable)?.success(), text, errors })
+}
+
+/// What a process prints, up to a limit. The rest is read, too, or it would never end.
+async fn bounded(stream: Option<impl AsyncRead + Unpin>) -> String {
+    let Some(mut stream) = stream else { return String::new() };
+    let mut kept = Vec::new();
+    // A stream that breaks ends with the process, whose status tells.
+    let _ = (&mut stream).take(MAX_OUTPUT).read_to_end(&mut kept).await;
+    let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+    String::from_utf8_lossy(&kept).into_owned()
 }
 
 fn remote_lines(errors: &str) -> String {
@@ -162,7 +281,7 @@ fn unsuccessful(target: &Target, errors: &str) -> Failure {
     let lines = errors.lines().filter(|line| line.starts_with("fatal:") || line.starts_with("error:"));
     let said = lines.take(2).collect::<Vec<_>>().join("; ");
     if let Some(id) = errors.split("not our ref ").nth(1) {
-        return Failure::problem(format!("there is no commit `{}` in the repository", id.trim()));
+        return Failure::no_commit(format!("there is no commit `{}` in the repository", id.trim()));
     }
     if PROBLEMS.iter().any(|problem| errors.contains(problem)) {
         return Failure::problem(format!(

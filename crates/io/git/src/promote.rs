@@ -136,13 +136,8 @@ impl Session {
             let base = *tips.get(&order.base).ok_or_else(|| self.no_branch(&order.base))?;
             let old = tips.get(&order.branch).copied();
             self.ensure(&[Some(base), old].into_iter().flatten().collect::<Vec<_>>()).await?;
-            if let Some(old) = old
-                && let Some(earlier) = self.earlier(None, old, order).await?
-            {
-                return Ok(earlier);
-            }
-            if let Some(earlier) = self.earlier(Some(&order.base), base, order).await? {
-                return Ok(earlier);
+            if let Some(there) = self.there_already(order, base, old).await? {
+                return Ok(there);
             }
             let mut objects = Vec::new();
             let done = self.build(order, base, &mut objects).await?;
@@ -157,6 +152,54 @@ impl Session {
             }
         }
         Err(Failure::fault(format!("`{}` keeps moving under our hands: {last}", order.branch)))
+    }
+
+    /// What an order for a branch of its own finds done; `None` when there is something to write.
+    async fn there_already(
+        &self,
+        order: &Order,
+        base: ObjectId,
+        tip: Option<ObjectId>,
+    ) -> Result<Option<Committed>, Failure> {
+        let own = match tip {
+            Some(tip) => self.earlier(None, tip, order).await?,
+            None => None,
+        };
+        if order.replaces.is_none() && own.is_some() {
+            return Ok(own);
+        }
+        if let Some(merged) = self.earlier(Some(&order.base), base, order).await? {
+            return Ok(Some(merged));
+        }
+        let (Some(replaced), Some(tip)) = (&order.replaces, tip) else { return Ok(None) };
+        let branch = &order.branch;
+        let Some(own) = own.filter(|own| tip == own.commit.as_str()) else {
+            return Err(Failure::problem(format!(
+                "somebody has pushed to `{branch}`, and what others write is not overwritten: settle the conflict with \
+                 `{}` there, or close the pull request",
+                order.base
+            )));
+        };
+        if own.commit != *replaced {
+            return Ok(Some(own));
+        }
+        let parent = own.parent.as_deref().map(objects::parse_id).transpose()?;
+        let files = own.files;
+        let differs = self
+            .with_store(move |store| {
+                let repo = store.local();
+                let before = parent.map(|parent| objects::tree_of(&repo, parent)).transpose()?;
+                let moved = compare::paths(&repo, before, Some(objects::tree_of(&repo, base)?))?;
+                Ok(files.iter().any(|file| moved.contains(file)))
+            })
+            .await?;
+        if differs {
+            return Ok(None);
+        }
+        Err(Failure::fault(format!(
+            "`{}` has not touched what `{branch}` changes since it was built; the forge has still to compare them",
+            order.base
+        )))
     }
 
     /// The order's own commit from an earlier life. What was found is kept for a branch that has a name here.

@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use base64::Engine as _;
+use kardinal_reach::Policy;
 
 use crate::Error;
 
@@ -54,6 +55,13 @@ pub enum Credentials {
     None,
     /// With an access token, as every forge takes it: the password of any user.
     Token(Secret),
+    /// Over SSH, with a key of its own.
+    Ssh {
+        /// The private key, as OpenSSH writes it.
+        key: Secret,
+        /// The lines of `known_hosts` for the remote. Without them, those of the system decide.
+        known_hosts: Option<String>,
+    },
     /// With a user name and a password.
     Basic {
         /// The user name.
@@ -74,7 +82,7 @@ impl Credentials {
     /// User name and password.
     fn pair(&self) -> Option<(&str, &Secret)> {
         match self {
-            Credentials::None => None,
+            Credentials::None | Credentials::Ssh { .. } => None,
             Credentials::Token(token) => Some(("x-access-token", token)),
             Credentials::Basic { user, password } => Some((user, password)),
         }
@@ -137,7 +145,7 @@ pub struct Local {
 
 impl Target {
     /// Understands a remote.
-    pub(crate) fn new(remote: &Remote, local: Option<&Local>) -> Result<Target, Error> {
+    pub(crate) fn new(remote: &Remote, local: Option<&Local>, reach: &Policy) -> Result<Target, Error> {
         let (url, inside) = split(remote.url.trim());
         let url = url.trim_end_matches('/').to_owned();
         let place = place(&url, local)?;
@@ -145,7 +153,42 @@ impl Target {
             Credentials::None => inside,
             given => given.clone(),
         };
-        Ok(Target { url, place, credentials, ca: remote.ca.clone() })
+        let target = Target { url, place, credentials, ca: remote.ca.clone() };
+        target.check(local, reach)?;
+        Ok(target)
+    }
+
+    /// Whether the policy lets us there. Our own forge is no stranger.
+    fn check(&self, local: Option<&Local>, reach: &Policy) -> Result<(), Error> {
+        let own = local.is_some_and(|local| self.url.starts_with(local.prefix.trim_end_matches('/')));
+        match self.place {
+            Place::Disk(_) if own || reach.uses_machine() => Ok(()),
+            Place::Disk(_) => Err(Error::problem(format!(
+                "`{}` is a path on the machine of the controller, which is used by `kardinal up` only: give the URL of \
+                 the repository, beginning with https:// or ssh://",
+                self.url
+            ))),
+            Place::Http | Place::Program => {
+                let (host, port) = self.authority();
+                reach.check_host(&host, port).map_err(Error::problem)
+            }
+        }
+    }
+
+    /// Host and port that the URL leads to.
+    pub(crate) fn authority(&self) -> (String, Option<u16>) {
+        match reqwest::Url::parse(&self.url) {
+            Ok(url) if self.url.contains("://") => {
+                let port = url.port_or_known_default().or((url.scheme() == "ssh").then_some(22));
+                // Only web addresses have their numbers in many forms put right by the parser.
+                let host = url.host_str().unwrap_or_default();
+                (host.to_owned(), port)
+            }
+            _ => {
+                let host = self.url.split(':').next().unwrap_or_default();
+                (host.rsplit('@').next().unwrap_or(host).to_owned(), Some(22))
+            }
+        }
     }
 
     /// The host, for messages; the URL when there is none.
@@ -282,7 +325,47 @@ mod tests {
 
     fn target(url: &str) -> Result<Target, Error> {
         let local = Local { prefix: "http://127.0.0.1:8440/git/".into(), root: "/data/git".into() };
-        Target::new(&Remote { url: url.into(), credentials: Credentials::None, ca: None }, Some(&local))
+        let policy = Policy::machine(kardinal_reach::Hosts::default());
+        Target::new(
+            &Remote { url: url.into(), credentials: Credentials::None, ca: None },
+            Some(&local),
+            &policy,
+        )
+    }
+
+    #[test]
+    fn on_a_cluster_files_loopback_and_metadata_are_refused() {
+        let local = Local { prefix: "http://127.0.0.1:8440/git/".into(), root: "/data/git".into() };
+        let policy = Policy::cluster(kardinal_reach::Hosts::default());
+        let target = |url: &str| {
+            Target::new(
+                &Remote { url: url.into(), credentials: Credentials::None, ca: None },
+                Some(&local),
+                &policy,
+            )
+        };
+        for url in [
+            "file:///srv/app.git",
+            "/srv/app.git",
+            "http://127.0.0.1:8441/a.git",
+            "http://2130706433/a.git",
+            "http://0x7f.1/a.git",
+            "http://017700000001/a.git",
+            "http://[::1]/a.git",
+            "http://[::ffff:127.0.0.1]/a.git",
+            "http://169.254.169.254/latest/meta-data",
+            "https://user@localhost:8443/a.git",
+            "ssh://git@127.0.0.1/a.git",
+            "ssh://git@localhost:2222/a.git",
+            "git@127.0.0.1:a.git",
+        ] {
+            assert!(matches!(target(url), Err(Error::Problem(_))), "{url}: {:?}", target(url));
+        }
+        for url in
+            ["https://github.com/a/b.git", "git@github.com:a/b.git", "http://127.0.0.1:8440/git/team/app.git"]
+        {
+            target(url).unwrap();
+        }
     }
 
     #[test]

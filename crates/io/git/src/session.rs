@@ -26,6 +26,9 @@ use crate::{
     store::{PACK_WEAR, Store, guard},
 };
 
+/// A short id is looked for in so many branches.
+const MAX_BRANCHES: usize = 2000;
+
 /// What is kept about one repository between calls.
 #[derive(Default)]
 pub(crate) struct Depot {
@@ -123,7 +126,11 @@ impl Session {
 
     fn line(&self) -> Result<Line<'_>, Failure> {
         let client = self.inner.http.client(self.target.ca.as_ref())?;
-        Ok(Line { client, target: &self.target, base: &self.depot.base })
+        Ok(Line { client, target: &self.target, base: &self.depot.base, reach: &self.inner.reach })
+    }
+
+    fn program(&self) -> program::Way<'_> {
+        program::Way { target: &self.target, reach: &self.inner.reach, limits: self.inner.settings.limits }
     }
 
     fn is_cached(&self) -> bool {
@@ -192,7 +199,7 @@ impl Session {
         let tips = match self.way().await? {
             Way::Disk => return self.with_store(move |store| disk::tips(&store.local(), names)).await,
             Way::Http(capabilities) => self.line()?.tips(&capabilities, &names).await,
-            Way::Program => program::tips(&self.target, &names).await,
+            Way::Program => program::tips(self.program(), &names).await,
         };
         self.note_access(&tips);
         tips
@@ -221,7 +228,7 @@ impl Session {
         }
         match self.missing(ids).await?.first() {
             None => Ok(()),
-            Some(id) => Err(Failure::problem(format!(
+            Some(id) => Err(Failure::no_commit(format!(
                 "there is no commit `{id}` in the repository `{}`",
                 self.target.url
             ))),
@@ -242,8 +249,16 @@ impl Session {
         }
         match self.way().await? {
             Way::Disk => return Ok(()),
-            Way::Http(capabilities) => self.line()?.fetch(&capabilities, &self.store, &wants, depth).await?,
-            Way::Program => program::fetch(&self.target, &self.store, &wants, depth).await?,
+            Way::Http(capabilities) => {
+                let limits = self.inner.settings.limits;
+                let received =
+                    self.line()?.fetch(&capabilities, &self.store, (&wants, depth), limits).await?;
+                // A slow sender holds nobody up: only what is here already waits for its turn.
+                let _turn = self.inner.unpacking.acquire().await;
+                let store = Arc::clone(&self.store);
+                blocking(move || received.keep(&store, &limits)).await?;
+            }
+            Way::Program => program::fetch(self.program(), &self.store, &wants, depth).await?,
         }
         self.with_store(move |store| {
             wants.into_iter().for_each(|id| store.add_have(id));
@@ -277,7 +292,7 @@ impl Session {
                 };
                 self.line()?.push(update, pack).await
             }
-            Way::Program => program::push(&self.target, &self.store, update).await,
+            Way::Program => program::push(self.program(), &self.store, update).await,
         };
         match &pushed {
             Ok(()) => {
@@ -341,6 +356,70 @@ impl Session {
         Ok(false)
     }
 
+    /// The whole id of a commit in the history of any branch. A whole one is taken as it is.
+    pub(crate) async fn resolve(&self, text: &str) -> Result<ObjectId, Failure> {
+        if text.len() == 40 {
+            return objects::parse_id(text);
+        }
+        let prefix = objects::parse_prefix(text)?;
+        let (looked_for, url) = (prefix.clone(), self.target.url.clone());
+        let mut found = match self.way().await? {
+            Way::Disk => {
+                self.with_store(move |store| {
+                    let repo = store.local();
+                    history::with_prefix(&repo, disk::heads(&repo)?, &looked_for)
+                })
+                .await?
+            }
+            way @ (Way::Http(_) | Way::Program) => self.search(way, looked_for).await?,
+        };
+        found.sort();
+        match found.as_slice() {
+            [one] => Ok(*one),
+            [] => Err(Failure::no_commit(format!(
+                "no commit in any branch of `{url}` begins with `{prefix}`: push it first, or correct the id"
+            ))),
+            [first, second, ..] => Err(Failure::no_commit(format!(
+                "`{prefix}` means several commits of `{url}`, among them {first} and {second}: write more digits"
+            ))),
+        }
+    }
+
+    /// Looks through the commits of all branches. They go into a folder of their own: without their trees they must
+    /// not be mistaken for commits that are here.
+    async fn search(&self, way: Way, prefix: String) -> Result<Vec<ObjectId>, Failure> {
+        let tips = match &way {
+            Way::Http(capabilities) => self.line()?.tips(capabilities, &[]).await?,
+            _ => program::tips(self.program(), &[]).await?,
+        };
+        let mut tips: Vec<ObjectId> = tips.into_values().collect();
+        tips.sort();
+        tips.dedup();
+        tips.truncate(MAX_BRANCHES);
+        if tips.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (settings, limits) = (self.inner.settings.clone(), self.inner.settings.limits);
+        let (folder, store) = blocking(move || cache::passing(&settings)).await?;
+        let store = Arc::new(store);
+        match way {
+            Way::Http(capabilities) => {
+                let wanted = (tips.as_slice(), Depth::History);
+                let received = self.line()?.fetch(&capabilities, &store, wanted, limits).await?;
+                let _turn = self.inner.unpacking.acquire().await;
+                let store = Arc::clone(&store);
+                blocking(move || received.keep(&store, &limits)).await?;
+            }
+            _ => program::fetch(self.program(), &store, &tips, Depth::History).await?,
+        }
+        blocking(move || {
+            let found = history::with_prefix(&store.local(), tips, &prefix);
+            drop((store, folder));
+            found
+        })
+        .await
+    }
+
     /// What differs in a commit from another one, or from its first parent.
     pub(crate) async fn diff(&self, from: Option<&str>, to: &str) -> Result<Vec<FileChange>, Failure> {
         let Some(from) = from else { return self.diff_of(objects::parse_id(to)?).await };
@@ -373,7 +452,7 @@ async fn open_store(inner: &Arc<Inner>, target: &Target) -> Result<Store, Failur
     match target.place.clone() {
         Place::Disk(path) => {
             blocking(move || {
-                Store::open(&path, None)
+                Store::open(&path, None, &inner.settings.limits)
                     .map_err(|error| Failure::problem(format!("there is no repository at `{url}`: {error}")))
             })
             .await

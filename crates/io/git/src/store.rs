@@ -14,6 +14,7 @@ use std::{
 use gix::{ObjectId, ThreadSafeRepository, odb::store::init::Slots};
 
 use crate::{
+    Limits,
     error::Failure,
     objects::{
         history::{self, Shallow, Trail},
@@ -48,8 +49,8 @@ pub(crate) struct Store {
 
 impl Store {
     /// Opens the repository at `path`, bare or not.
-    pub(crate) fn open(path: &Path, lock: Option<File>) -> Result<Store, gix::Error> {
-        let repo = options().open(path)?;
+    pub(crate) fn open(path: &Path, lock: Option<File>, limits: &Limits) -> Result<Store, gix::Error> {
+        let repo = options(limits).open(path)?;
         let path = repo.to_thread_local().git_dir().to_owned();
         let haves = Mutex::new(read_haves(&path));
         let wear = AtomicUsize::new(if lock.is_some() { wear_of(&path) } else { 0 });
@@ -207,9 +208,10 @@ fn read_haves(path: &Path) -> VecDeque<ObjectId> {
 }
 
 /// Nothing of the surrounding system is taken into account, least of all programs to run.
-pub(crate) fn options() -> gix::open::Options {
+pub(crate) fn options(limits: &Limits) -> gix::open::Options {
+    let largest = format!("gitoxide.objects.allocLimit={}", limits.object);
     gix::open::Options::isolated()
-        .config_overrides(["core.useReplaceRefs=false"])
+        .config_overrides(["core.useReplaceRefs=false", &largest])
         .object_store_slots(Slots::Given(SLOTS))
         .with(gix::sec::Trust::Full)
 }

@@ -16,6 +16,14 @@ pub enum Error {
         /// The earliest time at which asking again makes sense, where the forge said so.
         retry_after: Option<Duration>,
     },
+    /// The forge limits how often it may be asked, and the limit is reached.
+    #[error("{message}")]
+    Limited {
+        /// Which limit.
+        message: String,
+        /// How long it is to be left alone.
+        retry_after: Duration,
+    },
 }
 
 impl Error {

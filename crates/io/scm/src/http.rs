@@ -15,6 +15,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
+use kardinal_reach::{Hosts, Policy};
+use reqwest::dns::Resolve;
 use reqwest::{Client, Url};
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -82,8 +84,10 @@ pub struct Http {
 struct Inner {
     settings: Settings,
     observer: Option<Arc<dyn Observer>>,
+    reach: Policy,
+    resolver: Option<Arc<dyn Resolve>>,
     clients: Mutex<HashMap<Option<Vec<u8>>, Client>>,
-    hosts: Mutex<HashMap<String, Arc<Host>>>,
+    hosts: Mutex<HashMap<(String, u64), Arc<Host>>>,
 }
 
 struct Host {
@@ -92,10 +96,22 @@ struct Host {
 }
 
 impl Http {
-    /// A client with these limits, which tells the observer about every request.
+    /// A client with these limits, which tells the observer about every request. It serves the one who started the
+    /// program and reaches whatever that person may reach.
     pub fn new(settings: Settings, observer: Option<Arc<dyn Observer>>) -> Http {
-        let inner = Inner { settings, observer, clients: Mutex::default(), hosts: Mutex::default() };
-        Http { inner: Arc::new(inner) }
+        Http::reaching(settings, observer, Policy::machine(Hosts::default()), None)
+    }
+
+    /// The same, for hosts that the policy allows. Names are looked up by the resolver, which refuses forbidden
+    /// addresses.
+    pub fn reaching(
+        settings: Settings,
+        observer: Option<Arc<dyn Observer>>,
+        reach: Policy,
+        resolver: Option<Arc<dyn Resolve>>,
+    ) -> Http {
+        let (clients, hosts) = (Mutex::default(), Mutex::default());
+        Http { inner: Arc::new(Inner { settings, observer, reach, resolver, clients, hosts }) }
     }
 
     /// The connections that trust this certificate authority besides the system's own.
@@ -105,7 +121,11 @@ impl Http {
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
         }
-        let client = Client::builder()
+        let mut builder = Client::builder();
+        if let Some(resolver) = &self.inner.resolver {
+            builder = builder.dns_resolver(Arc::clone(resolver));
+        }
+        let client = builder
             .user_agent(concat!("kardinal/", env!("CARGO_PKG_VERSION")))
             .tls_backend_preconfigured(tls::config(ca)?)
             .timeout(self.inner.settings.timeout)
@@ -121,8 +141,9 @@ impl Http {
         Ok(client)
     }
 
-    fn host(&self, url: &Url) -> Arc<Host> {
-        let name = authority(url);
+    /// What one account may ask of a host: nobody uses up what others may ask.
+    fn host(&self, url: &Url, account: u64) -> Arc<Host> {
+        let name = (authority(url), account);
         let mut hosts = lock(&self.inner.hosts);
         if hosts.len() >= REMEMBERED {
             hosts.retain(|_, host| Arc::strong_count(host) > 1);
@@ -204,7 +225,7 @@ impl Session {
     /// Makes the request. Every answer below 500 that is no rate limit is returned, whatever it says.
     pub(crate) async fn send(&self, request: &Request) -> Result<Answer, Error> {
         let settings = &self.http.inner.settings;
-        let host = self.http.host(&request.url);
+        let host = self.http.host(&request.url, self.account);
         let Ok(permit) = tokio::time::timeout(settings.patience, host.permits.acquire()).await else {
             return Err(Error::Fault {
                 message: format!("too many requests to `{}` at once", authority(&request.url)),
@@ -240,7 +261,7 @@ impl Session {
             if started.elapsed() + wait > self.http.inner.settings.patience {
                 let host = authority(url);
                 let message = format!("the request budget of `{host}` is used up; it asked for a pause");
-                return Err(Error::Fault { message, retry_after: Some(wait) });
+                return Err(Error::Limited { message, retry_after: wait });
             }
             tokio::time::sleep(wait).await;
         }
@@ -256,27 +277,34 @@ impl Session {
         let answer = outcome?;
         let message = if answer.status.is_success() { String::new() } else { self.said(&answer) };
         let asked = limit::pause(answer.status, &answer.headers, &message, self.account, Timestamp::now());
-        if let Some(pause) = &asked {
-            lock(&host.budget).pause(pause.whom, pause.wait, Instant::now());
+        let mut retry_after = None;
+        if let Some(pause) = asked {
+            let mut budget = lock(&host.budget);
+            let wait = pause.wait.unwrap_or_else(|| budget.limited(self.account));
+            budget.pause(pause.whom, wait, Instant::now());
+            retry_after = pause.refused.then_some(wait);
         }
-        let retry_after = asked.filter(|pause| pause.refused).map(|pause| pause.wait);
         let temporary = matches!(answer.status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY)
             || answer.status.is_server_error();
         if retry_after.is_none() && !temporary {
+            lock(&host.budget).answered(self.account);
             return Ok(answer);
         }
         let (name, status) = (authority(&request.url), answer.status.as_u16());
-        let message = match retry_after {
-            Some(wait) if !temporary => {
-                format!(
-                    "`{name}` limits how often it may be asked ({status}: {message}); it asked for {} s",
-                    wait.as_secs()
-                )
+        let error = match retry_after {
+            Some(retry_after) if !temporary => Error::Limited {
+                message: format!(
+                    "`{name}` limits how often it may be asked ({status}: {message}); it is asked again in {} s",
+                    retry_after.as_secs().max(1)
+                ),
+                retry_after,
+            },
+            _ => {
+                let message = format!("`{name}` cannot answer at the moment ({status}: {message})");
+                Error::Fault { message, retry_after }
             }
-            _ => format!("`{name}` cannot answer at the moment ({status}: {message})"),
         };
-        let again = retry_after.is_none() && request.repeatable();
-        Err(Failure { error: Error::Fault { message, retry_after }, again })
+        Err(Failure { error, again: retry_after.is_none() && request.repeatable() })
     }
 
     /// One request and its redirects within the host.
@@ -300,7 +328,16 @@ impl Session {
     }
 
     async fn exchange(&self, request: &Request, url: &Url) -> Result<Answer, Failure> {
+        // Here and not before, so that a redirect is judged, too.
+        let allowed =
+            self.http.inner.reach.check_host(url.host_str().unwrap_or_default(), url.port_or_known_default());
+        allowed.map_err(|message| Failure { error: Error::Problem(message), again: false })?;
         let failed = |error: reqwest::Error| {
+            let refused = chain(&error);
+            if let Some(at) = refused.find("--allowed-hosts").and_then(|_| refused.find('`')) {
+                let message = refused.get(at..).unwrap_or_default().to_owned();
+                return Failure { error: Error::Problem(message), again: false };
+            }
             let again = error.is_connect() || (request.repeatable() && !error.is_timeout());
             let message = format!("`{}` cannot be reached: {}", authority(url), chain(&error.without_url()));
             Failure { error: Error::fault(message), again }

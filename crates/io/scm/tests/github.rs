@@ -62,7 +62,7 @@ fn already_exists() -> Say {
 fn problem(error: Error) -> String {
     match error {
         Error::Problem(message) => message,
-        fault @ Error::Fault { .. } => panic!("expected a Problem, got {fault:?}"),
+        fault @ (Error::Fault { .. } | Error::Limited { .. }) => panic!("expected a Problem, got {fault:?}"),
     }
 }
 
@@ -70,6 +70,7 @@ fn problem(error: Error) -> String {
 fn fault(error: Error) -> (String, Option<Duration>) {
     match error {
         Error::Fault { message, retry_after } => (message, retry_after),
+        Error::Limited { message, retry_after } => (message, Some(retry_after)),
         Error::Problem(message) => panic!("expected a Fault, got the Problem {message}"),
     }
 }

@@ -15,7 +15,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (name, text) in kardinal_api::crd_yaml()? {
         std::fs::write(crds.join(name), text)?;
     }
-    std::fs::write(deploy.join("install.yaml"), kardinal_api::install_yaml()?)?;
+    std::fs::write(
+        deploy.join("install.yaml"),
+        kardinal_api::install_yaml(&[kardinal_api::DEFAULT_POLICY_NAMESPACE.to_owned()])?,
+    )?;
     std::fs::write(root.join("docs/reference/kinds.md"), kardinal_api::kinds_markdown())?;
     Ok(())
 }

@@ -23,3 +23,5 @@ pub const READY: &str = "Ready";
 pub const TEARDOWN_BLOCKED: &str = "TeardownBlocked";
 /// The condition that names `finalizes` nodes that a deletion had to leave out.
 pub const FINALIZER_SKIPPED: &str = "FinalizerSkipped";
+/// The condition that names the objects which a deletion may not remove and therefore leaves as they are.
+pub const LEFT_BEHIND: &str = "LeftBehind";

@@ -1,10 +1,15 @@
 //! Everything that a cluster needs before the controllers can run: namespace, definitions, accounts and rights.
 
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchCondition, MatchResources, NamedRuleWithOperations, ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding, ValidatingAdmissionPolicyBindingSpec, ValidatingAdmissionPolicySpec,
+    Validation,
+};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{
     AggregationRule, ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement, ObjectMeta};
 
 use crate::crds::crds;
 
@@ -16,27 +21,36 @@ pub const AGGREGATE_TO_GRAPH_LABEL: &str = "kardinal.io/aggregate-to-graph";
 const ACCOUNT: &str = "kardinal-controller";
 const GRAPH_ROLE: &str = "kardinal-graph";
 const GRAPH_OBJECTS_ROLE: &str = "kardinal-graph-objects";
+const GRAPH_ACCOUNTS_ROLE: &str = "kardinal-graph-accounts";
+const POLICY_NAMESPACES: &str = "kardinal-policy-namespaces";
+/// Where an organisation keeps its gates when it does not say.
+pub const DEFAULT_POLICY_NAMESPACE: &str = "platform-policies";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 const READ: [&str; 3] = ["get", "list", "watch"];
 const WRITE: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
 const REPORT: [&str; 3] = ["get", "update", "patch"];
 
-/// The installation as one YAML stream that `kubectl apply --server-side -f -` takes.
-pub fn install_yaml() -> Result<String, serde_saphyr::ser::Error> {
+/// The installation as one YAML stream that `kubectl apply --server-side -f -` takes. In the policy namespaces the
+/// controllers may not write gates.
+pub fn install_yaml(policy_namespaces: &[String]) -> Result<String, serde_saphyr::ser::Error> {
     let mut documents = vec![serde_saphyr::to_string(&namespace())?];
     for crd in crds() {
         documents.push(serde_saphyr::to_string(&crd)?);
     }
     documents.push(serde_saphyr::to_string(&account())?);
-    for role in [controller_role(), graph_role(), graph_objects_role()] {
+    for role in [controller_role(), graph_role(), graph_objects_role(), graph_accounts_role()] {
         documents.push(serde_saphyr::to_string(&role)?);
     }
-    for role in [ACCOUNT, GRAPH_ROLE] {
+    for role in [ACCOUNT, GRAPH_ROLE, GRAPH_ACCOUNTS_ROLE] {
         documents.push(serde_saphyr::to_string(&cluster_binding(role))?);
     }
     documents.push(serde_saphyr::to_string(&election_role())?);
     documents.push(serde_saphyr::to_string(&election_binding())?);
+    documents.push(serde_saphyr::to_string(&gate_policy())?);
+    documents.push(serde_saphyr::to_string(&gate_policy_binding(policy_namespaces))?);
+    documents.push(serde_saphyr::to_string(&seal_role())?);
+    documents.push(serde_saphyr::to_string(&seal_binding())?);
     Ok(documents.join("---\n"))
 }
 
@@ -128,6 +142,70 @@ fn graph_objects_role() -> ClusterRole {
     ClusterRole { metadata, rules: Some(rules), ..ClusterRole::default() }
 }
 
+/// What lets a Graph act as a ServiceAccount of its namespace. Without it such Graphs are refused; nothing else needs it.
+fn graph_accounts_role() -> ClusterRole {
+    let rules = vec![rule("", &["serviceaccounts"], &["impersonate"])];
+    ClusterRole { metadata: named(GRAPH_ACCOUNTS_ROLE), rules: Some(rules), ..ClusterRole::default() }
+}
+
+/// Roles add up and take nothing away, so the right to write gates in every team's namespace is a right to write those of
+/// the organisation as well. This takes it away again.
+fn gate_policy() -> ValidatingAdmissionPolicy {
+    let owned = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+    let writes = NamedRuleWithOperations {
+        api_groups: owned(&["kardinal.io"]),
+        api_versions: owned(&["*"]),
+        operations: owned(&["CREATE", "UPDATE", "DELETE"]),
+        // Their status is another resource: there the controllers say what a gate says.
+        resources: owned(&["policygates"]),
+        ..NamedRuleWithOperations::default()
+    };
+    let constraints = MatchResources { resource_rules: Some(vec![writes]), ..MatchResources::default() };
+    let controller = MatchCondition {
+        name: "is-the-controller".to_owned(),
+        expression: format!(
+            "request.userInfo.username == 'system:serviceaccount:{SYSTEM_NAMESPACE}:{ACCOUNT}'"
+        ),
+    };
+    let never = Validation {
+        expression: "false".to_owned(),
+        message: Some("the controllers do not write the gates of the organisation".to_owned()),
+        reason: Some("Forbidden".to_owned()),
+        ..Validation::default()
+    };
+    let spec = ValidatingAdmissionPolicySpec {
+        failure_policy: Some("Fail".to_owned()),
+        match_constraints: Some(constraints),
+        match_conditions: Some(vec![controller]),
+        validations: Some(vec![never]),
+        ..ValidatingAdmissionPolicySpec::default()
+    };
+    ValidatingAdmissionPolicy {
+        metadata: named(POLICY_NAMESPACES),
+        spec: Some(spec),
+        ..ValidatingAdmissionPolicy::default()
+    }
+}
+
+fn gate_policy_binding(policy_namespaces: &[String]) -> ValidatingAdmissionPolicyBinding {
+    let there = LabelSelectorRequirement {
+        key: "kubernetes.io/metadata.name".to_owned(),
+        operator: "In".to_owned(),
+        values: Some(policy_namespaces.to_vec()),
+    };
+    let selector = LabelSelector { match_expressions: Some(vec![there]), ..LabelSelector::default() };
+    let spec = ValidatingAdmissionPolicyBindingSpec {
+        policy_name: POLICY_NAMESPACES.to_owned(),
+        validation_actions: vec!["Deny".to_owned()],
+        match_resources: Some(MatchResources {
+            namespace_selector: Some(selector),
+            ..MatchResources::default()
+        }),
+        ..ValidatingAdmissionPolicyBindingSpec::default()
+    };
+    ValidatingAdmissionPolicyBinding { metadata: named(POLICY_NAMESPACES), spec }
+}
+
 fn cluster_binding(role: &str) -> ClusterRoleBinding {
     ClusterRoleBinding {
         metadata: named(role),
@@ -136,9 +214,11 @@ fn cluster_binding(role: &str) -> ClusterRoleBinding {
     }
 }
 
-/// One replica leads: the lease lives in the namespace of the controllers and nowhere else.
+/// One replica leads, and agents are known by their Leases, which live in the namespace of the controllers and nowhere
+/// else.
 fn election_role() -> Role {
-    let rules = vec![rule("coordination.k8s.io", &["leases"], &["get", "create", "update", "patch"])];
+    let verbs = ["get", "list", "watch", "create", "update", "patch"];
+    let rules = vec![rule("coordination.k8s.io", &["leases"], &verbs)];
     Role { metadata: in_system("kardinal-leader-election"), rules: Some(rules) }
 }
 
@@ -146,6 +226,19 @@ fn election_binding() -> RoleBinding {
     RoleBinding {
         metadata: in_system("kardinal-leader-election"),
         role_ref: role_ref("Role", "kardinal-leader-election"),
+        subjects: subjects(),
+    }
+}
+
+/// The key that seals verifications is made at the first start, in the namespace of the controllers.
+fn seal_role() -> Role {
+    Role { metadata: in_system("kardinal-seal"), rules: Some(vec![rule("", &["secrets"], &["create"])]) }
+}
+
+fn seal_binding() -> RoleBinding {
+    RoleBinding {
+        metadata: in_system("kardinal-seal"),
+        role_ref: role_ref("Role", "kardinal-seal"),
         subjects: subjects(),
     }
 }

@@ -9,11 +9,11 @@ mod promotion_step;
 
 pub use bundle::{
     Artifacts, Bundle, BundleIntent, BundlePhase, BundleSpec, BundleStatus, BundleType, EnvironmentStatus,
-    GitCommit, ImageArtifact, Provenance,
+    GitCommit, IMAGE_MESSAGE, ImageArtifact, Provenance,
 };
 pub use environment::{
     Approval, Delivery, DeliveryDelegate, Environment, GitLayout, GitProvider, Health, HealthResource,
-    HealthTarget, HealthType, HelmUpdate, PromotionTask, Update, UpdateStrategy,
+    HealthTarget, HealthType, HelmUpdate, OnReject, PromotionTask, Update, UpdateStrategy,
 };
 pub use evidence::{Evidence, GateEvidence, GateResult};
 pub use pipeline::{Pipeline, PipelineGit, PipelinePhase, PipelineSpec, PipelineStatus, SecretReference};

@@ -28,7 +28,7 @@ pub use forge::{
     PullRequest, PullRequestSpec, PullRequestStatus, Repository, RepositorySpec, RepositoryStatus,
 };
 pub use graph::{Graph, GraphRevision, GraphRevisionSpec, GraphSpec, GraphStatus};
-pub use install::{AGGREGATE_TO_GRAPH_LABEL, SYSTEM_NAMESPACE, install_yaml};
+pub use install::{AGGREGATE_TO_GRAPH_LABEL, DEFAULT_POLICY_NAMESPACE, SYSTEM_NAMESPACE, install_yaml};
 pub use kardinal::{
     Bundle, BundleSpec, BundleStatus, Pipeline, PipelineSpec, PipelineStatus, PolicyGate, PolicyGateSpec,
     PolicyGateStatus, PromotionStep, PromotionStepSpec, PromotionStepStatus,

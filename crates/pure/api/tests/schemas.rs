@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kardinal_api::{crd_yaml, crds, install_yaml};
+use kardinal_api::{DEFAULT_POLICY_NAMESPACE, crd_yaml, crds, install_yaml};
 use serde_json::{Value, json};
 
 /// The schema of the one version of a kind.
@@ -92,6 +92,7 @@ fn defaults() {
         ("Pipeline.spec.environments.items.approval", json!("auto")),
         ("Pipeline.spec.environments.items.delivery.delegate", json!("none")),
         ("Pipeline.spec.environments.items.health.timeout", json!("10m")),
+        ("Pipeline.spec.environments.items.onReject", json!("keep")),
         ("Pipeline.spec.environments.items.update.strategy", json!("kustomize")),
         ("Pipeline.spec.git.layout", json!("directory")),
         ("Pipeline.spec.git.provider", json!("github")),
@@ -202,10 +203,14 @@ fn yaml_says_what_the_types_say() {
     }
 }
 
+fn installation() -> Vec<Value> {
+    let text = install_yaml(&[DEFAULT_POLICY_NAMESPACE.to_owned()]).expect("YAML");
+    serde_saphyr::from_multiple(&text).expect("YAML documents")
+}
+
 #[test]
 fn an_installation_is_complete() {
-    let text = install_yaml().expect("YAML");
-    let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML documents");
+    let objects = installation();
     let kinds: Vec<&str> = objects.iter().filter_map(|object| object["kind"].as_str()).collect();
     assert_eq!(kinds.first(), Some(&"Namespace"), "what lives in it comes later");
     assert_eq!(kinds.iter().filter(|kind| **kind == "CustomResourceDefinition").count(), crds().len());
@@ -221,8 +226,7 @@ fn an_installation_is_complete() {
 
 #[test]
 fn the_controllers_never_write_workloads() {
-    let text = install_yaml().expect("YAML");
-    let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML documents");
+    let objects = installation();
     for rule in objects.iter().flat_map(|object| object["rules"].as_array().into_iter().flatten()) {
         let groups = rule["apiGroups"].as_array().expect("groups");
         assert!(!rule.to_string().contains('*'), "{rule}");
@@ -231,6 +235,43 @@ fn the_controllers_never_write_workloads() {
             .any(|group| ["apps", "argoproj.io", "flagger.app"].contains(&group.as_str().unwrap_or("")))
         {
             assert_eq!(rule["verbs"], json!(["get", "list", "watch"]), "{rule}");
+        }
+    }
+}
+
+#[test]
+fn the_controllers_have_no_write_on_the_gates_of_the_policy_namespaces() {
+    let text = install_yaml(&["org".to_owned(), "more".to_owned()]).expect("YAML");
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML documents");
+    let find = |kind: &str| objects.iter().find(|object| object["kind"] == kind).expect("an object");
+    let policy = &find("ValidatingAdmissionPolicy")["spec"];
+    let rule = &policy["matchConstraints"]["resourceRules"][0];
+    assert_eq!(rule["resources"], json!(["policygates"]), "the status is reported there");
+    assert_eq!(rule["operations"], json!(["CREATE", "UPDATE", "DELETE"]));
+    assert_eq!(
+        (&policy["failurePolicy"], &policy["validations"][0]["expression"]),
+        (&json!("Fail"), &json!("false"))
+    );
+    let condition = policy["matchConditions"][0]["expression"].as_str().expect("a condition");
+    assert!(condition.contains("system:serviceaccount:kardinal-system:kardinal-controller"), "{condition}");
+    let binding = &find("ValidatingAdmissionPolicyBinding")["spec"];
+    assert_eq!(binding["validationActions"], json!(["Deny"]));
+    let where_ = &binding["matchResources"]["namespaceSelector"]["matchExpressions"][0];
+    assert_eq!(where_["values"], json!(["org", "more"]));
+}
+
+#[test]
+fn the_controllers_impersonate_accounts_and_nobody_else() {
+    for object in installation() {
+        for rule in object["rules"].as_array().into_iter().flatten() {
+            let verbs = rule["verbs"].as_array().expect("verbs");
+            if verbs.contains(&json!("impersonate")) {
+                assert_eq!(rule["resources"], json!(["serviceaccounts"]), "{rule}");
+                assert_eq!(verbs.len(), 1, "{rule}");
+            }
+            for group in rule["apiGroups"].as_array().expect("groups") {
+                assert_ne!(group, "rbac.authorization.k8s.io", "they give no rights away: {rule}");
+            }
         }
     }
 }

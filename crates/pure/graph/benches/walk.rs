@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kardinal_graph::{
-    Action, Body, Changed, Declaration, Graph, Gvk, KindScope, Marks, ObjectId, Observed, Outcome, Owner,
-    Seen, Selector, Walker, compile,
+    Action, Body, Changed, Declaration, Fence, Graph, Gvk, KindScope, Marks, ObjectId, Observed, Outcome,
+    Owner, Seen, Selector, Walker, compile,
 };
 use serde_json::{Value, json};
 
@@ -19,7 +19,12 @@ fn main() {
 }
 
 fn owner() -> Owner {
-    Owner { name: "bench".to_owned(), namespace: "default".to_owned(), uid: "b-1".to_owned() }
+    Owner {
+        name: "bench".to_owned(),
+        namespace: "default".to_owned(),
+        uid: "b-1".to_owned(),
+        parents: Vec::new(),
+    }
 }
 
 fn declarations(count: usize) -> Vec<Declaration> {
@@ -97,7 +102,8 @@ fn graph(count: usize) -> Arc<Graph> {
 
 /// Applies everything, layer by layer.
 fn settled(graph: &Arc<Graph>) -> (World, Walker) {
-    let (mut world, mut walker) = (World::default(), Walker::new(Arc::clone(graph), owner()));
+    let (mut world, mut walker) =
+        (World::default(), Walker::new(Arc::clone(graph), owner(), Fence::Namespace));
     let mut changed = Changed::All;
     loop {
         let step = walker.step(&changed, &world, Timestamp::UNIX_EPOCH);
@@ -126,7 +132,7 @@ fn first_walk(bencher: divan::Bencher<'_, '_>, count: usize) {
     let graph = graph(count);
     let (world, _) = settled(&graph);
     bencher.bench_local(|| {
-        let mut walker = Walker::new(Arc::clone(&graph), owner());
+        let mut walker = Walker::new(Arc::clone(&graph), owner(), Fence::Namespace);
         let step = walker.step(&Changed::All, divan::black_box(&world), Timestamp::UNIX_EPOCH);
         assert!(step.actions.is_empty());
         walker

@@ -38,6 +38,10 @@ pub(crate) fn finalize(
 ) -> Finalizer {
     let Some(node) = graph.node(position) else { return Finalizer::Done };
     let scope = scope(graph, node, targets, removal);
+    if let Some(permit) = removal.unanswered() {
+        let detail = format!("it is not known yet whether the ServiceAccount may read {permit}");
+        return Finalizer::Busy { actions: Vec::new(), detail, until: None };
+    }
     let bodies = match expand(node, &scope, removal.limits) {
         Ok((bodies, _)) => bodies,
         Err(Stop::Missing(detail) | Stop::Failed(detail)) => {
@@ -91,6 +95,8 @@ fn object<'a>(
         Unaddressed::Unserved(gvk) => format!("{gvk} is not served"),
         Unaddressed::Invalid(message) => message,
     })?;
+    removal.fence.write(removal.owner, &id)?;
+    removal.fence.content(&id, &body)?;
     let observed = match removal.world.object(&id) {
         Seen::Unknown => return Ok(Err(None)),
         Seen::Absent if node.kind == NodeKind::Patch => return Err(format!("{id} does not exist")),
@@ -98,8 +104,10 @@ fn object<'a>(
         Seen::Present(object) => Some(object),
     };
     let marks = observed.map(|object| Marks::read(object, &removal.owner.uid)).unwrap_or_default();
-    if let (Some(owner), NodeKind::Template, false) = (&marks.foreign, node.kind, node.force) {
-        return Err(format!("{id} belongs to the Graph `{owner}`"));
+    if let (Some(other), NodeKind::Template) = (&marks.foreign, node.kind)
+        && !(node.force && removal.fence.takes_from(removal.owner, other))
+    {
+        return Err(format!("{id} belongs to the Graph `{other}`"));
     }
     if let Some(object) = observed.filter(|_| marks.ours.contains_key(&node.key)) {
         return Ok(Ok(object));
@@ -151,7 +159,8 @@ fn value_of(node: &Node, scope: &Values, removal: &Removal<'_>) -> Option<Value>
         NodeKind::Ref => {
             let (bodies, _) = expand(node, scope, removal.limits).ok()?;
             let addresses = bodies.iter().filter_map(|body| address(body, removal.owner, removal.world).ok());
-            let ids: Vec<_> = addresses.collect();
+            let ids: Vec<_> =
+                addresses.filter(|id| removal.may(removal.fence.read(removal.owner, id))).collect();
             join(node, ids.iter().filter_map(|id| removal.world.object(id).present()).collect())
         }
         NodeKind::Watch => {
@@ -160,6 +169,9 @@ fn value_of(node: &Node, scope: &Values, removal: &Removal<'_>) -> Option<Value>
             let (gvk, _) = kind(body, removal.world).ok()?;
             let namespace = body.pointer("/metadata/namespace").and_then(Value::as_str);
             let selector = Selector::read(body.get("selector")).ok()?;
+            if !removal.may(removal.fence.list(removal.owner, &gvk, namespace)) {
+                return None;
+            }
             join(node, removal.world.select(&gvk, namespace, &selector)?)
         }
     }

@@ -100,6 +100,21 @@ pub struct Owner {
     pub namespace: String,
     /// UID of the Graph; it is part of every reference label, so a Graph that was made anew owns nothing.
     pub uid: String,
+    /// The objects that the Graph itself belongs to, in its namespace: it goes with them, so it never makes them.
+    pub parents: Vec<Parent>,
+}
+
+/// An owner of a Graph, as `metadata.ownerReferences` names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+    /// UID: an object that was made anew under the same name is another one.
+    pub uid: String,
 }
 
 impl Owner {
@@ -127,6 +142,14 @@ impl Owner {
             ReferenceKind::Patch => format!("{}.{}.{key}", node.to_ascii_lowercase(), self.uid),
             ReferenceKind::Template | ReferenceKind::Adopted => key.to_owned(),
         }
+    }
+
+    /// The Graph's own owner at this address, when it is one.
+    pub(crate) fn parent(&self, id: &ObjectId) -> Option<&Parent> {
+        let here = id.namespace.as_deref() == Some(self.namespace.as_str());
+        self.parents.iter().find(|parent| {
+            here && parent.group == id.gvk.group && parent.kind == id.gvk.kind && parent.name == id.name
+        })
     }
 
     /// The value of [`GRAPH_ANNOTATION`].
@@ -270,7 +293,7 @@ mod tests {
     use super::*;
 
     fn owner(name: &str) -> Owner {
-        Owner { name: name.to_owned(), namespace: "ns".to_owned(), uid: "u".to_owned() }
+        Owner { name: name.to_owned(), namespace: "ns".to_owned(), uid: "u".to_owned(), parents: Vec::new() }
     }
 
     #[test]

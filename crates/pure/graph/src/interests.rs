@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::fence::Permit;
 use crate::identity::{Gvk, ObjectId};
 use crate::selector::Selector;
 
@@ -22,6 +23,7 @@ pub struct Interests {
     kinds: BTreeMap<Gvk, usize>,
     objects: BTreeMap<ObjectId, BTreeSet<usize>>,
     selections: BTreeMap<Selection, BTreeSet<usize>>,
+    permits: BTreeMap<Permit, usize>,
 }
 
 impl Interests {
@@ -38,6 +40,11 @@ impl Interests {
     /// Sets of objects that are read.
     pub fn selections(&self) -> impl Iterator<Item = &Selection> {
         self.selections.keys()
+    }
+
+    /// What the account of the Graph has to be allowed to read for that.
+    pub fn permits(&self) -> impl Iterator<Item = &Permit> {
+        self.permits.keys()
     }
 
     /// Whether a change of `id` can matter to what is read now.
@@ -63,6 +70,9 @@ impl Interests {
         for gvk in reads.kinds() {
             *self.kinds.entry(gvk.clone()).or_default() += 1;
         }
+        for permit in &reads.permits {
+            *self.permits.entry(permit.clone()).or_default() += 1;
+        }
         for id in &reads.objects {
             self.objects.entry(id.clone()).or_default().insert(node);
         }
@@ -73,12 +83,10 @@ impl Interests {
 
     pub(crate) fn remove(&mut self, node: usize, reads: &Reads) {
         for gvk in reads.kinds() {
-            if let Some(count) = self.kinds.get_mut(gvk) {
-                *count = count.saturating_sub(1);
-                if *count == 0 {
-                    self.kinds.remove(gvk);
-                }
-            }
+            release(&mut self.kinds, gvk);
+        }
+        for permit in &reads.permits {
+            release(&mut self.permits, permit);
         }
         for id in &reads.objects {
             if let Some(nodes) = self.objects.get_mut(id) {
@@ -99,18 +107,29 @@ impl Interests {
     }
 }
 
+fn release<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}
+
 /// What one node reads at present.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reads {
     pub(crate) objects: BTreeSet<ObjectId>,
     pub(crate) selection: Option<Selection>,
-    /// A kind that is waited for.
-    pub(crate) unserved: Option<Gvk>,
+    /// Further kinds that have to be known to judge the node: it waits for them, or may not read their objects.
+    pub(crate) kinds: BTreeSet<Gvk>,
+    /// What the account has to be allowed to read.
+    pub(crate) permits: BTreeSet<Permit>,
 }
 
 impl Reads {
     fn kinds(&self) -> impl Iterator<Item = &Gvk> {
         let selection = self.selection.as_ref().map(|selection| &selection.gvk);
-        self.objects.iter().map(|id| &id.gvk).chain(selection).chain(self.unserved.as_ref())
+        self.objects.iter().map(|id| &id.gvk).chain(selection).chain(&self.kinds)
     }
 }

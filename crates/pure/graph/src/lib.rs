@@ -12,6 +12,7 @@ pub mod declare;
 mod desired;
 mod drift;
 mod expand;
+mod fence;
 mod finalize;
 mod graph;
 pub mod identity;
@@ -30,14 +31,15 @@ mod walk;
 pub use action::{Action, Outcome, Step};
 pub use compile::compile;
 pub use declare::{Body, Declaration, Problem, ProblemReason};
+pub use fence::{Fence, Passage, Permission, Permit};
 pub use graph::{Edge, EdgeKind, Graph, NodeKind};
 pub use identity::{
     DOMAIN, GRAPH_ANNOTATION, Gvk, HASH_ANNOTATION, INDEX_ANNOTATION, Marks, ORDER_ANNOTATION, ObjectId,
-    Owner, ReferenceKind, referring_graphs,
+    Owner, Parent, ReferenceKind, referring_graphs,
 };
 pub use interests::{Interests, Selection};
 pub use observe::{Changed, KindScope, Observed, Seen};
 pub use report::{NodeReport, NodeState, Wait, WaitReason};
 pub use selector::{Operator, Requirement, Selector};
-pub use teardown::{TeardownStep, teardown_step};
+pub use teardown::{Teardown, TeardownStep};
 pub use walk::Walker;

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::fence::{Permission, Permit};
 use crate::identity::{Gvk, ObjectId};
 use crate::selector::Selector;
 
@@ -51,6 +52,10 @@ pub trait Observed {
     /// Every object of the recorded kinds that carries a reference label of this Graph; `None` while any
     /// of the caches is not synced.
     fn owned(&self) -> Option<Vec<(ObjectId, &Value)>>;
+    /// Whether the account of the Graph may read this; only asked where [`crate::Fence::Account`] holds.
+    fn permission(&self, _permit: &Permit) -> Permission {
+        Permission::Unknown
+    }
 }
 
 /// What happened since the previous step.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::fence::Fence;
 use crate::identity::{
     INDEX_ANNOTATION, Marks, ORDER_ANNOTATION, ObjectId, Owner, ReferenceKind, annotation, text_at,
 };
@@ -61,24 +62,38 @@ pub(crate) struct OwnedIndex {
     /// Whether the world could name all of them.
     pub(crate) known: bool,
     records: BTreeMap<ObjectId, Record>,
+    /// Objects with our label that are outside of the fence: they are neither believed nor touched.
+    outside: BTreeMap<ObjectId, String>,
     by_node: BTreeMap<String, BTreeSet<ObjectId>>,
 }
 
 impl OwnedIndex {
     /// Reads everything anew. While the world does not know, nothing is owned.
-    pub(crate) fn read(world: &dyn Observed, owner: &Owner) -> OwnedIndex {
+    pub(crate) fn read(world: &dyn Observed, owner: &Owner, fence: &Fence) -> OwnedIndex {
         let mut index = OwnedIndex::default();
         if let Some(objects) = world.owned() {
             index.known = true;
             for (id, object) in objects {
-                index.put(&id, Record::read(object, owner));
+                match fence.write(owner, &id) {
+                    Ok(()) => index.put(&id, Record::read(object, owner)),
+                    Err(message) => drop(index.outside.insert(id, message)),
+                }
             }
         }
         index
     }
 
     /// Takes one object in again; gives the nodes that it concerns, before and after.
-    pub(crate) fn update(&mut self, id: &ObjectId, seen: Seen<'_>, owner: &Owner) -> BTreeSet<String> {
+    pub(crate) fn update(
+        &mut self,
+        id: &ObjectId,
+        seen: Seen<'_>,
+        owner: &Owner,
+        fence: &Fence,
+    ) -> BTreeSet<String> {
+        if fence.write(owner, id).is_err() {
+            return BTreeSet::new();
+        }
         let record = match seen {
             Seen::Unknown => return BTreeSet::new(),
             Seen::Absent => None,
@@ -115,6 +130,11 @@ impl OwnedIndex {
             }
             self.records.insert(id.clone(), record);
         }
+    }
+
+    /// Objects that carry our label and may not be touched, with the reason.
+    pub(crate) fn outside(&self) -> &BTreeMap<ObjectId, String> {
+        &self.outside
     }
 
     pub(crate) fn get(&self, id: &ObjectId) -> Option<&Record> {

@@ -2,6 +2,7 @@
 //!
 //! Needs marks only, no expressions. Nodes that finalize others are the exception; without a Graph they are skipped.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -9,6 +10,7 @@ use kardinal_cel::Limits;
 use serde_json::Value;
 
 use crate::action::Action;
+use crate::fence::{Fence, Passage, Permission, Permit};
 use crate::finalize::{Finalizer, finalize};
 use crate::graph::Graph;
 use crate::identity::{ObjectId, Owner};
@@ -24,11 +26,14 @@ pub(crate) type Waves = BTreeMap<u64, BTreeSet<ObjectId>>;
 pub(crate) struct Removal<'a> {
     pub(crate) graph: Option<&'a Graph>,
     pub(crate) owner: &'a Owner,
+    pub(crate) fence: &'a Fence,
     pub(crate) owned: &'a OwnedIndex,
     pub(crate) waves: &'a Waves,
     pub(crate) world: &'a dyn Observed,
     pub(crate) limits: &'a Limits,
     pub(crate) now: Timestamp,
+    /// What was read, or would have been, with the rights of an account.
+    pub(crate) permits: &'a RefCell<BTreeSet<Permit>>,
 }
 
 /// What to do now, and what is waited for.
@@ -140,6 +145,25 @@ impl Removal<'_> {
             }
         }
         held
+    }
+
+    /// Whether something may be read.
+    pub(crate) fn may(&self, passage: Passage) -> bool {
+        match passage {
+            Passage::Open => true,
+            Passage::Ask(permit) => {
+                let granted = self.world.permission(&permit) == Permission::Granted;
+                self.permits.borrow_mut().insert(permit);
+                granted
+            }
+            Passage::Refused(_) => false,
+        }
+    }
+
+    /// Something that the account may or may not read; nobody has answered yet.
+    pub(crate) fn unanswered(&self) -> Option<Permit> {
+        let permits = self.permits.borrow();
+        permits.iter().find(|permit| self.world.permission(permit) == Permission::Unknown).cloned()
     }
 
     fn name(&self, key: &str) -> String {

@@ -92,6 +92,12 @@ pub enum WaitReason {
     Finalizing,
     /// A finalizing node could not be run.
     FinalizerSkipped,
+    /// The Graph may not do this: it is outside of its fence.
+    Fenced,
+    /// An object stays after the Graph, because the Graph may not remove it.
+    LeftBehind,
+    /// It is not known yet whether the account of the Graph may read this.
+    PermissionUnknown,
     /// Nothing is removed while some node is undecided.
     Undecided,
 }

@@ -6,6 +6,7 @@
 
 mod children;
 mod evaluate;
+mod fence;
 mod gate;
 mod memory;
 mod prune;
@@ -21,6 +22,7 @@ use kardinal_cel::Limits;
 use serde_json::{Map, Value};
 
 use crate::action::{Action, Outcome, Step};
+use crate::fence::{Fence, Permit};
 use crate::graph::Graph;
 use crate::identity::{ObjectId, Owner};
 use crate::interests::{Interests, Reads};
@@ -108,6 +110,7 @@ struct Pass<'w> {
 pub struct Walker {
     graph: Arc<Graph>,
     owner: Owner,
+    fence: Fence,
     limits: Limits,
     /// What an optional reference to an absent node sees.
     absent: Value,
@@ -129,6 +132,7 @@ pub struct Walker {
     /// Actions of the last step that were not recorded yet.
     unanswered: BTreeSet<(usize, ObjectId)>,
     removal_wake: Option<Timestamp>,
+    removal_permits: BTreeSet<Permit>,
     /// When outcomes that were recorded since the last step want to be looked at.
     due: Option<Timestamp>,
     steps: u64,
@@ -136,10 +140,11 @@ pub struct Walker {
 
 impl Walker {
     /// A walk that has seen nothing yet.
-    pub fn new(graph: Arc<Graph>, owner: Owner) -> Walker {
+    pub fn new(graph: Arc<Graph>, owner: Owner, fence: Fence) -> Walker {
         let count = graph.len();
         Walker {
             owner,
+            fence,
             limits: Limits::default(),
             absent: Value::Object(Map::new()),
             nodes: (0..count).map(|_| NodeWalk::new()).collect(),
@@ -158,6 +163,7 @@ impl Walker {
             removing: Vec::new(),
             unanswered: BTreeSet::new(),
             removal_wake: None,
+            removal_permits: BTreeSet::new(),
             due: None,
             steps: 0,
             graph,
@@ -204,7 +210,9 @@ impl Walker {
         }
         let Some(position) = position else { return };
         if let Some(node) = self.nodes.get_mut(position) {
-            node.memory.entry(action.id().clone()).or_default().record(action, outcome, now);
+            let refused_for = matches!(self.fence, Fence::Account(_)).then_some(memory::RIGHTS_RETRY);
+            let memory = node.memory.entry(action.id().clone()).or_default();
+            memory.record(action, outcome, now, refused_for);
             self.unanswered.remove(&(position, action.id().clone()));
             self.dirty.insert(position);
         }
@@ -219,6 +227,11 @@ impl Walker {
     /// What the graph reads and writes now, for watches and for routing events.
     pub fn interests(&self) -> &Interests {
         &self.interests
+    }
+
+    /// What the account of the Graph must be allowed to read.
+    pub fn permits(&self) -> impl Iterator<Item = &Permit> {
+        self.interests.permits().chain(&self.removal_permits)
     }
 
     /// What is known about every node, in the order of the walk.
@@ -256,6 +269,11 @@ impl Walker {
         &self.owner
     }
 
+    /// How far it reaches.
+    pub fn fence(&self) -> &Fence {
+        &self.fence
+    }
+
     fn give_up_unanswered(&mut self) {
         for (position, id) in std::mem::take(&mut self.unanswered) {
             if let Some(memory) = self.nodes.get_mut(position).and_then(|node| node.memory.get_mut(&id)) {
@@ -280,7 +298,7 @@ impl Walker {
 
     fn read_owned(&mut self, world: &dyn Observed) {
         let before = self.owned.known;
-        self.owned = OwnedIndex::read(world, &self.owner);
+        self.owned = OwnedIndex::read(world, &self.owner, &self.fence);
         if self.owned.known != before {
             self.dirty.extend(0..self.nodes.len());
         }
@@ -293,7 +311,7 @@ impl Walker {
     /// Finds the nodes that a change of one object concerns.
     fn route(&mut self, id: &ObjectId, world: &dyn Observed) {
         if self.owned.known {
-            let touched = self.owned.update(id, world.object(id), &self.owner);
+            let touched = self.owned.update(id, world.object(id), &self.owner, &self.fence);
             self.dirty.extend(touched.iter().filter_map(|key| self.graph.keys.get(key)));
             self.judge_candidate(id);
         }

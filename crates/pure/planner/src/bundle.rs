@@ -25,10 +25,12 @@ pub use check::{Refusal, check, last_verified};
 pub use gates::{Template, Templates};
 pub use kardinal_policy::{FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL};
 pub use names::label_value;
+pub(crate) use plan::age;
 pub use plan::{Effect, Plan, is_finished, pipeline_name, plan, why};
 pub use problem::Problem;
 pub use report::{Course, READY, Standing, course, record, report};
 pub use route::{Route, Stop};
+pub(crate) use translate::step_spec;
 pub use translate::{export_graph, graph_names, translate};
 
 /// Everything a decision about one Bundle is made from.
@@ -64,9 +66,19 @@ pub const APPROVAL_ANNOTATION: &str = "kardinal.io/approval";
 /// Marks a Bundle that nobody asked for: a failure made it.
 pub const AUTOMATIC_ANNOTATION: &str = "kardinal.io/automatic";
 
-/// Whether the Bundle takes another one back.
+/// Whether the Bundle says that it takes another one back. Nothing is permitted because of it: see [`takes_back`].
 pub fn is_rollback(bundle: &Bundle) -> bool {
     says_true(bundle.metadata.labels.as_ref(), ROLLBACK_LABEL)
+}
+
+/// Whether the Bundle takes another one of its Pipeline back, by what the records of the others say. Its own labels do not
+/// count: anybody can write them.
+pub fn takes_back(bundle: &Bundle, others: &[Bundle]) -> bool {
+    let was_verified = |other: &Bundle| {
+        let mut record = other.status.iter().flat_map(|status| status.environments.values());
+        record.any(|entry| entry.verified_at.is_some())
+    };
+    crate::seal::takes_back(bundle, others, was_verified)
 }
 
 /// Whether a failure made the Bundle, not a person.

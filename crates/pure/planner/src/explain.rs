@@ -4,6 +4,7 @@
 
 mod choose;
 mod gates;
+mod outside;
 mod text;
 mod waits;
 
@@ -16,6 +17,7 @@ use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline, PolicyGate, Promotio
 use serde::Serialize;
 
 use crate::bundle::{Route, name_of};
+use crate::shard::Agent;
 
 pub use text::{display_version, roughly};
 
@@ -32,6 +34,8 @@ pub struct World<'a> {
     pub gates: &'a [PolicyGate],
     /// The Graphs in its namespace.
     pub graphs: &'a [Graph],
+    /// The agents of shards, as far as they are known.
+    pub agents: &'a [Agent],
     /// The one `now` of this explanation.
     pub now: Timestamp,
 }
@@ -172,8 +176,12 @@ pub struct Wait {
 pub enum WaitOn {
     /// Somebody paused the Pipeline.
     Pause,
-    /// Something is not permitted until somebody mends it, such as credentials.
+    /// The agent that carries out the step is away.
+    Agent,
+    /// Something is not permitted until somebody changes it, such as credentials.
     Action,
+    /// Somebody outside who does not answer, such as a Git server.
+    Outside,
     /// A closed gate.
     Gate,
     /// A pull request that nobody has merged yet.

@@ -8,6 +8,8 @@ mod facts;
 mod flagger;
 mod flux;
 mod images;
+mod kubeconfig;
+mod proof;
 mod resource;
 mod rollouts;
 #[cfg(test)]
@@ -20,7 +22,9 @@ use kardinal_manifest::Image;
 use serde_json::Value;
 
 pub use choose::{Chosen, choose};
-pub use facts::{facts, kinds, unreachable};
+pub use facts::{facts, kinds, unknown};
+pub use kubeconfig::{Login, RemoteCluster, remote_cluster};
+pub use proof::marks;
 
 /// Who judges health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +103,8 @@ pub struct Expected<'a> {
     pub contains: &'a BTreeMap<String, bool>,
     /// When the change was made; `None` when there was nothing to change.
     pub since: Option<Timestamp>,
+    /// What [`marks`] the objects had when they were looked at first after the change.
+    pub baseline: Option<&'a str>,
 }
 
 /// What was seen of an environment.
@@ -112,8 +118,17 @@ pub struct HealthFacts {
     pub fell_back: Option<String>,
     /// For each [`revision_of`] an object, whether it contains the promoted commit.
     pub contains: BTreeMap<String, bool>,
-    /// Why the cluster could not be asked.
-    pub cluster_problem: Option<String>,
+    /// Why nothing can be said of the environment.
+    pub unknown: Option<Unknown>,
+}
+
+/// Why nothing can be said of an environment. It is neither healthy then nor sick.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// The way to its cluster is barred until somebody acts.
+    Problem(String),
+    /// Its cluster cannot be reached, or is not heard of at present.
+    Unreachable(String),
 }
 
 /// What the objects say, with the reason in words.
@@ -121,6 +136,8 @@ pub struct HealthFacts {
 pub enum Verdict {
     /// The promoted version runs and is healthy.
     Healthy(String),
+    /// All is well, but nothing shows that the promoted version is what runs.
+    Unproven(String),
     /// It is on its way.
     Progressing(String),
     /// It is in trouble. It may still recover.
@@ -134,6 +151,7 @@ impl Verdict {
     pub fn reason(&self) -> &str {
         match self {
             Verdict::Healthy(reason)
+            | Verdict::Unproven(reason)
             | Verdict::Progressing(reason)
             | Verdict::Degraded(reason)
             | Verdict::Missing(reason) => reason,
@@ -144,6 +162,7 @@ impl Verdict {
     pub fn word(&self) -> &'static str {
         match self {
             Verdict::Healthy(_) => "Healthy",
+            Verdict::Unproven(_) => "Unproven",
             Verdict::Progressing(_) => "Progressing",
             Verdict::Degraded(_) => "Degraded",
             Verdict::Missing(_) => "Missing",
@@ -153,9 +172,10 @@ impl Verdict {
     fn severity(&self) -> u8 {
         match self {
             Verdict::Healthy(_) => 0,
-            Verdict::Progressing(_) => 1,
-            Verdict::Missing(_) => 2,
-            Verdict::Degraded(_) => 3,
+            Verdict::Unproven(_) => 1,
+            Verdict::Progressing(_) => 2,
+            Verdict::Missing(_) => 3,
+            Verdict::Degraded(_) => 4,
         }
     }
 }

@@ -4,15 +4,23 @@
 
 mod create;
 mod gate;
+mod history;
 mod init;
+mod names;
+mod outlook;
+mod promote;
 mod request;
 mod rollback;
 #[cfg(test)]
 mod tests;
 
 pub use crate::bundle::Problem;
-pub use create::{NewBundle, create_bundle, promote, skip};
-pub use gate::{Override, Resumption, freeze_name, override_gate, pause, resume};
+pub use create::{NewBundle, create_bundle, skip};
+pub use gate::{Override, Resumption, freeze_name, overridden_in, override_gate, pause, resume};
+pub use history::{FORCE, History, Objection};
 pub use init::{InitConfig, InitGit, init};
+pub use names::{check_name, check_namespace};
+pub use outlook::{Leg, Outlook, outlook};
+pub use promote::{Promote, Promotion, promote};
 pub use request::{BundleRequest, SOURCE_ANNOTATION, bundle_of_request, is_answer_to};
 pub use rollback::{Rollback, automatic_rollback, rollback, verified_before};

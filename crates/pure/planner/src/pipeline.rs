@@ -1,12 +1,19 @@
 //! The Pipeline's part of the sentence: is it well formed, and how do its environments stand?
 
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kardinal_api::kardinal::{Pipeline, PipelinePhase, PipelineStatus, PromotionState, PromotionStep};
+use std::collections::BTreeSet;
 
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kardinal_api::kardinal::{
+    BundleType, Environment, Pipeline, PipelinePhase, PipelineStatus, PromotionState, PromotionStep,
+    PromotionStepGit, PromotionStepSpec,
+};
+
+use crate::bundle::problem::listed;
 use crate::bundle::report::{newest, whole_second};
 use crate::bundle::{Problem, READY, Route};
 use crate::graph::Note;
+use crate::promotion_step::tasks;
 
 /// Everything a decision about one Pipeline is made from.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +24,8 @@ pub struct Snapshot<'a> {
     pub steps: &'a [&'a PromotionStep],
     /// Whether a Bundle is on its way: it may have verified one environment and not yet begun with the next.
     pub promoting: bool,
+    /// The Secrets of [`secrets`] that do not exist. Absent: nobody has looked, or could not.
+    pub missing: Option<&'a [String]>,
     /// The one `now` of this pass.
     pub now: Timestamp,
 }
@@ -28,11 +37,65 @@ pub struct Plan {
     pub status: Option<PipelineStatus>,
     /// Transitions worth an Event.
     pub notes: Vec<Note>,
+    /// When to look for Secrets again.
+    pub wake: Option<Timestamp>,
 }
 
-/// Whether the environments have an order.
+/// The condition that says whether the Secrets that a Pipeline names exist.
+pub const SECRETS_FOUND: &str = "SecretsFound";
+/// How long until somebody looks again for a Secret that is missing.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
+
+/// Whether the environments have an order, and their tasks can be carried out for some Bundle at least.
 pub fn check(pipeline: &Pipeline) -> Result<Route<'_>, Problem> {
-    Route::whole(&pipeline.spec)
+    let route = Route::whole(&pipeline.spec)?;
+    for (position, environment) in pipeline.spec.environments.iter().enumerate() {
+        check_tasks(pipeline, position, environment)?;
+    }
+    Ok(route)
+}
+
+/// Tasks that no Bundle could go through are told when the Pipeline is written, not when a Bundle arrives there.
+fn check_tasks(pipeline: &Pipeline, position: usize, environment: &Environment) -> Result<(), Problem> {
+    if environment.steps.is_none() {
+        return Ok(());
+    }
+    let spec = PromotionStepSpec {
+        git: Some(PromotionStepGit { url: pipeline.spec.git.url.clone(), ..PromotionStepGit::default() }),
+        update: environment.update.clone(),
+        approval: environment.approval,
+        steps: environment.steps.clone(),
+        ..PromotionStepSpec::default()
+    };
+    let kinds = [BundleType::Mixed, BundleType::Config, BundleType::Image];
+    let mut problem = None;
+    for kind in kinds {
+        match tasks(&spec, kind) {
+            Ok(_) => return Ok(()),
+            Err(found) => problem = Some(found),
+        }
+    }
+    let Some(problem) = problem else { return Ok(()) };
+    let task = problem.task.map(|task| format!(".steps[{task}]")).unwrap_or_default();
+    Err(Problem::new(format!("spec.environments[{position}]{task}"), problem.message))
+}
+
+/// The Secrets that a Pipeline names, each once, in its own namespace.
+pub fn secrets(pipeline: &Pipeline) -> Vec<&str> {
+    let git = pipeline.spec.git.secret_ref.iter().map(|secret| secret.name.as_str());
+    let clusters =
+        pipeline.spec.environments.iter().filter_map(|one| one.health.as_ref()?.cluster.as_deref());
+    let all: BTreeSet<&str> = git.chain(clusters).collect();
+    all.into_iter().collect()
+}
+
+/// Whether the Secrets have to be looked for: nobody has since the Pipeline was written, or one was missing then.
+pub fn wants_secrets(pipeline: &Pipeline) -> bool {
+    let status = pipeline.status.as_ref();
+    let found = status.and_then(|status| status.conditions.iter().find(|one| one.type_ == SECRETS_FOUND));
+    let known = found
+        .is_some_and(|one| one.status == "True" && one.observed_generation == pipeline.metadata.generation);
+    !known && !secrets(pipeline).is_empty()
 }
 
 /// Decides what to tell.
@@ -45,28 +108,67 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
         Err(problem) => ("False", "ValidationFailed", problem.to_string()),
     };
     let old = pipeline.status.clone().unwrap_or_default();
-    let before = old.conditions.iter().find(|condition| condition.type_ == READY);
-    let same = before.filter(|before| before.status == ready);
     let mut notes = Vec::new();
-    if same.is_none() {
-        notes.push(Note { warning: ready == "False", reason: reason.to_owned(), message: message.clone() });
-    }
-    let condition = Condition {
-        type_: READY.to_owned(),
-        status: ready.to_owned(),
-        reason: reason.to_owned(),
-        message,
-        observed_generation: pipeline.metadata.generation,
-        last_transition_time: same
-            .map_or_else(|| Time(whole_second(snapshot.now)), |before| before.last_transition_time.clone()),
+    let mut told = Told { old: &old.conditions, pipeline, now: snapshot.now, notes: &mut notes };
+    let judged = told.judge(READY, (ready, reason, message));
+    let secrets = match snapshot.missing {
+        _ if secrets(pipeline).is_empty() => None,
+        None => old.conditions.iter().find(|one| one.type_ == SECRETS_FOUND).cloned(),
+        Some([]) => Some(told.judge(SECRETS_FOUND, ("True", "Found", "all Secrets exist".to_owned()))),
+        Some(missing) => Some(told.judge(SECRETS_FOUND, ("False", "SecretMissing", lack(pipeline, missing)))),
     };
-    let others = old.conditions.iter().filter(|condition| condition.type_ != READY).cloned();
+    let wake = wants_secrets(pipeline).then(|| snapshot.now.saturating_add(LOOK_AGAIN).ok()).flatten();
+    let wake = wake.filter(|_| !snapshot.missing.is_some_and(<[String]>::is_empty));
+    let ours = [READY, SECRETS_FOUND];
+    let others = old.conditions.iter().filter(|condition| !ours.contains(&condition.type_.as_str())).cloned();
     let status = PipelineStatus {
         observed_generation: pipeline.metadata.generation,
         phase: Some(phase),
-        conditions: others.chain([condition]).collect(),
+        conditions: others.chain([judged]).chain(secrets).collect(),
     };
-    Plan { status: (status != old).then_some(status), notes }
+    Plan { status: (status != old).then_some(status), notes, wake }
+}
+
+/// What is told of a Pipeline, compared with what was told before.
+struct Told<'a> {
+    old: &'a [Condition],
+    pipeline: &'a Pipeline,
+    now: Timestamp,
+    notes: &'a mut Vec<Note>,
+}
+
+impl Told<'_> {
+    /// A condition, with an Event where its answer differs from the last.
+    fn judge(&mut self, type_: &str, (status, reason, message): (&str, &str, String)) -> Condition {
+        let before = self.old.iter().find(|condition| condition.type_ == type_);
+        let same = before.filter(|before| before.status == status);
+        // That Secrets are there is no news, unless one was missing.
+        if same.is_none() && (type_ == READY || status == "False" || before.is_some()) {
+            let (reason, message) = (reason.to_owned(), message.clone());
+            self.notes.push(Note { warning: status == "False", reason, message });
+        }
+        Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message,
+            observed_generation: self.pipeline.metadata.generation,
+            last_transition_time: same
+                .map_or_else(|| Time(whole_second(self.now)), |before| before.last_transition_time.clone()),
+        }
+    }
+}
+
+fn lack(pipeline: &Pipeline, missing: &[String]) -> String {
+    let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
+    let (noun, verb, pronoun) = match missing {
+        [_] => ("Secret", "does", "it"),
+        _ => ("Secrets", "do", "them"),
+    };
+    let names = listed(missing.iter().map(String::as_str));
+    format!(
+        "the {noun} {names} {verb} not exist in namespace `{namespace}`: create {pronoun}, or name another in the Pipeline"
+    )
 }
 
 /// By the newest step of each environment: one failed is enough to be degraded, all must be verified to be ready,

@@ -6,11 +6,13 @@
 
 mod place;
 mod plan;
+mod reach;
 #[cfg(test)]
 mod tests;
 
 pub use place::{Place, place_by_labels, place_in_graph};
-pub use plan::{Plan, Snapshot, plan};
+pub use plan::{Authority, Plan, Snapshot, plan};
+pub use reach::guards_nothing;
 
 /// The field manager of a gate's status.
 pub const MANAGER: &str = "kardinal-policy-gate-controller";
@@ -20,5 +22,7 @@ pub const UPSTREAMS_ANNOTATION: &str = "kardinal.io/upstreams";
 pub const APPROVAL_ANNOTATION: &str = "kardinal.io/approval";
 /// The condition that says whether the expression compiles.
 pub const COMPILED: &str = "Compiled";
+/// The condition of a template that says whether it guards an environment of any Pipeline.
+pub const GUARDS: &str = "Guards";
 /// The condition that says whether promotions may pass.
 pub const READY: &str = "Ready";

@@ -10,6 +10,7 @@ mod draft;
 mod facts;
 mod gates;
 pub(crate) mod lane;
+mod organisation;
 mod pending;
 mod promoting;
 mod removal;
@@ -29,9 +30,12 @@ use serde_json::Value;
 
 pub use crate::graph::Note;
 use crate::health::HealthFacts;
+use crate::seal::Key;
 pub use change::rollback_of;
 pub use facts::{gate_texts, hold, image_moves};
 pub use lane::is_outside;
+pub use organisation::{Ground, Organisation, target};
+pub(crate) use report::TRYING_AGAIN;
 pub use report::{Report, report};
 pub use tasks::{Call, Problem, Task, TaskKind, tasks};
 
@@ -50,8 +54,14 @@ pub struct Snapshot<'a> {
     pub bundle: Option<&'a Bundle>,
     /// The other steps of the same Pipeline and environment.
     pub others: Vec<&'a PromotionStep>,
+    /// The other steps of the same Bundle, while the step has a pull request to fill.
+    pub siblings: Vec<&'a PromotionStep>,
     /// Why everything is held, such as a paused Pipeline.
     pub hold: Option<String>,
+    /// What the organisation's gates say; else why that is not known, which holds the step as a closed gate does.
+    pub organisation: Result<&'a Organisation, &'a str>,
+    /// What the controller seals its verifications with.
+    pub key: Option<&'a Key>,
     /// The required gates that exist, by name.
     pub gates: BTreeMap<String, &'a PolicyGate>,
     /// What to say about each gate in the pull request, by name.
@@ -65,6 +75,8 @@ pub struct Snapshot<'a> {
     pub previous: Option<&'a Bundle>,
     /// The Bundle that this one takes back, when it does and that one is still there.
     pub reverted: Option<&'a Bundle>,
+    /// Whether the Bundle brings back what was verified before, and not only says so.
+    pub takes_back: bool,
     /// The one `now` of this pass.
     pub now: Timestamp,
 }
@@ -137,6 +149,13 @@ pub enum Effect {
         /// The commit that may be merged.
         head_sha: String,
     },
+    /// Say something on it. Answered by [`Outcome::Done`].
+    CommentPullRequest {
+        /// Its number.
+        number: u64,
+        /// What, in Markdown.
+        comment: String,
+    },
     /// Say why, and close it. Answered by [`Outcome::Done`].
     ClosePullRequest {
         /// Its number.
@@ -192,6 +211,8 @@ pub struct CommitOrder {
     pub message: String,
     /// The line by which a commit is known as this step's own.
     pub identity: String,
+    /// The step's own commit on `branch` that this one shall take the place of, because `base` has moved on.
+    pub replaces: Option<String>,
     /// The time of the commit. It is fixed, so that the same parent gives the same commit id.
     pub time: Timestamp,
     /// The directory of the environment; `.` is the root.
@@ -339,6 +360,8 @@ pub enum Outcome {
         files: Vec<String>,
         /// The images that changed.
         moves: Vec<ImageMove>,
+        /// The commit of the configuration repository that was brought in, by its whole id.
+        source: Option<String>,
     },
     /// The pull request as it is now.
     PullRequest(PullRequest),
@@ -367,9 +390,20 @@ pub enum Outcome {
     Fault {
         /// What failed.
         message: String,
-        /// When the other side wants to be asked again.
-        retry_after: Option<SignedDuration>,
+        /// When it makes sense to try again.
+        retry: Retry,
     },
+}
+
+/// When it makes sense to try again what the world has failed to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// As soon as the other side may be back: it cannot be reached, or answers with an error.
+    Soon,
+    /// The other side wants to be asked again after this time.
+    After(SignedDuration),
+    /// The other side limits how often it may be asked. It may say how long it wants to be left alone.
+    Limited(Option<SignedDuration>),
 }
 
 /// An image that went from one version to another.
@@ -397,13 +431,50 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether it changes what is in Git: what is known of the gates must not be old then.
+    pub fn changes_git(&self) -> bool {
+        self.effect.as_ref().is_some_and(organisation::changes_git)
+    }
+
     fn act(effect: Effect) -> Plan {
         Plan { effect: Some(effect), ..Plan::default() }
     }
 }
 
-/// Decides what to do next.
+/// Decides what to do next. Whatever led there, nothing changes in Git that the organisation's gates hold.
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
+    if let Err(unknown) = snapshot.organisation
+        && !is_over(snapshot.step)
+    {
+        return organisation::unknown(snapshot, unknown);
+    }
+    let mut plan = decide(snapshot);
+    if plan.changes_git()
+        && let Some(why) = organisation::blocker(snapshot)
+    {
+        plan = organisation::hold(snapshot, why);
+    }
+    if plan.effect.is_none() && is_before_the_change(snapshot.step) {
+        let again = snapshot.organisation.ok().and_then(Organisation::wake);
+        plan.wake = plan.wake.into_iter().chain(again).min();
+    }
+    plan
+}
+
+/// Whether a step may still have to ask gates.
+pub fn is_before_the_change(step: &PromotionStep) -> bool {
+    let state = step.status.as_ref().and_then(|status| status.state);
+    state != Some(PromotionState::HealthChecking) && !is_over(step)
+}
+
+/// Whether nothing but clearing up is left to do.
+fn is_over(step: &PromotionStep) -> bool {
+    let state = step.status.as_ref().and_then(|status| status.state);
+    matches!(state, Some(PromotionState::Verified | PromotionState::Failed))
+        || step.metadata.deletion_timestamp.is_some()
+}
+
+fn decide(snapshot: &Snapshot<'_>) -> Plan {
     if snapshot.step.metadata.deletion_timestamp.is_some() {
         return removal::plan(snapshot);
     }
@@ -415,6 +486,25 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
         Some(PromotionState::HealthChecking) => verifying::plan(snapshot),
         Some(PromotionState::Failed) => waiting::abandon(snapshot),
         Some(PromotionState::Verified) => Plan::default(),
+    }
+}
+
+/// Whether somebody closed the step's pull request without merging it: a no to the Bundle here, and no word about the
+/// environments before.
+pub fn is_rejected(step: &PromotionStep) -> bool {
+    let status = step.status.as_ref().filter(|status| status.state == Some(PromotionState::Failed));
+    status.is_some_and(|status| draft::output(status, draft::REJECTED).is_some())
+}
+
+/// Whether the step may have to tell people what was verified before it.
+pub fn tells_people(step: &PromotionStep, bundle: &Bundle) -> bool {
+    let state = step.status.as_ref().and_then(|status| status.state);
+    match state {
+        Some(PromotionState::WaitingForMerge) => true,
+        Some(PromotionState::Promoting) => {
+            tasks(&step.spec, bundle.spec.kind()).is_ok_and(|tasks| tasks::opens_pull_request(&tasks))
+        }
+        _ => false,
     }
 }
 

@@ -86,6 +86,11 @@ pub(crate) fn variables() -> impl Iterator<Item = &'static str> {
     CONTEXT.iter().map(|(name, _)| *name).chain(LATER.iter().map(|(name, _)| *name))
 }
 
+/// Whether a name is one of the variables that gates can read.
+pub(crate) fn is_variable(name: &str) -> bool {
+    CONTEXT.iter().any(|(known, _)| *known == name)
+}
+
 /// What is wrong with the names that an expression uses.
 pub(crate) fn check_references(references: &[Reference]) -> Vec<CompileError> {
     references.iter().filter_map(check_reference).take(MAX_ERRORS).collect()

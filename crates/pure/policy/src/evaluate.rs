@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::PolicyGateSpec;
-use kardinal_api::kardinal::GateOverride;
+use kardinal_api::kardinal::{GateOverride, PIPELINE_LABEL};
 use kardinal_cel::{EvalErrorKind, Limits, Value};
 
 use crate::expression::{Expression, one_line};
@@ -43,6 +43,15 @@ pub struct Verdict {
 /// Asks a gate about a Bundle at the door of an environment. It never fails and never takes long: what cannot be
 /// evaluated is a closed gate with a reason.
 pub fn evaluate(gate: &PolicyGateSpec, facts: &Facts<'_>) -> Verdict {
+    ask(gate, facts, |_| true)
+}
+
+/// The same for somebody who goes on if the gate is open: when an open gate closes is not worked out.
+pub fn decide(gate: &PolicyGateSpec, facts: &Facts<'_>) -> Verdict {
+    ask(gate, facts, |ready| !ready)
+}
+
+fn ask(gate: &PolicyGateSpec, facts: &Facts<'_>, looks_ahead: impl Fn(bool) -> bool) -> Verdict {
     let mut judge = Judge::new(gate, facts);
     let first = judge.at(facts.now);
     let ready = first.ready();
@@ -58,8 +67,19 @@ pub fn evaluate(gate: &PolicyGateSpec, facts: &Facts<'_>) -> Verdict {
         _ => None,
     };
     let error = matches!(first.answer, Answer::Error(_));
-    let next_change = judge.next_change(ready, first.until, facts.now);
+    let next_change = looks_ahead(ready).then(|| judge.next_change(ready, first.until, facts.now)).flatten();
     Verdict { ready, reason, overridden, error, next_change }
+}
+
+/// Whether an override is meant for this Bundle and environment.
+fn is_for(given: &GateOverride, facts: &Facts<'_>) -> bool {
+    let metadata = &facts.bundle.metadata;
+    let pipeline = metadata.labels.as_ref().and_then(|labels| labels.get(PIPELINE_LABEL));
+    let fits = |wanted: &Option<String>, is: Option<&str>| wanted.is_none() || wanted.as_deref() == is;
+    fits(&given.stage, Some(facts.environment.name))
+        && fits(&given.namespace, metadata.namespace.as_deref())
+        && fits(&given.pipeline, pipeline.map(String::as_str))
+        && fits(&given.bundle, metadata.name.as_deref())
 }
 
 /// A gate at the door of one environment.
@@ -99,12 +119,7 @@ impl State<'_> {
 
 impl<'g> Judge<'g> {
     fn new(gate: &'g PolicyGateSpec, facts: &Facts<'_>) -> Judge<'g> {
-        let environment = facts.environment.name;
-        let overrides = gate
-            .overrides
-            .iter()
-            .filter(|given| given.stage.as_deref().is_none_or(|stage| stage == environment))
-            .collect();
+        let overrides = gate.overrides.iter().filter(|given| is_for(given, facts)).collect();
         Judge { overrides, condition: Condition::new(gate, facts) }
     }
 

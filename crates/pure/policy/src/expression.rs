@@ -8,6 +8,7 @@ use kardinal_cel::{CompileError, Env, PathStep, Program, Reference, parse, rende
 use crate::attributes;
 use crate::labels::with_lenient_labels;
 use crate::tree::{comparison, walk};
+use crate::truth::check_truth;
 
 /// The field that errors are shown under.
 const FIELD: &str = "spec.expression";
@@ -64,6 +65,7 @@ impl Expression {
         let references = plain.references().to_vec();
         let mut errors = attributes::check_references(&references);
         errors.extend(attributes::check_literals(&tree));
+        errors.extend(check_truth(&tree));
         if !errors.is_empty() {
             return Err(errors);
         }

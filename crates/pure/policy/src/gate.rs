@@ -3,6 +3,8 @@
 use kardinal_api::PolicyGate;
 use kardinal_api::kardinal::{APPLIES_TO_LABEL, SCOPE_LABEL, TYPE_LABEL};
 
+use crate::pattern::{Written, means_branch};
+
 /// Names the template that a gate instance was made from. A gate with it is never a template.
 pub const GATE_TEMPLATE_LABEL: &str = "kardinal.io/gate-template";
 /// Names the namespace of that template.
@@ -27,6 +29,35 @@ impl Scope {
             Scope::Team => "team",
         }
     }
+}
+
+/// What a gate may guard: an environment by its name, and the places that a promotion to it writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// The name of the environment.
+    pub environment: String,
+    /// What is written in the repository.
+    pub paths: Vec<Written>,
+    /// The branches that are written, that of the environment itself included.
+    pub branches: Vec<String>,
+}
+
+/// Whether the gate guards a promotion: the environment by its name, or what is written there.
+pub fn guards(gate: &PolicyGate, target: &Target) -> bool {
+    let path = |pattern: &String| target.paths.iter().any(|path| path.is_meant_by(pattern));
+    let branch = |pattern: &String| target.branches.iter().any(|branch| means_branch(pattern, branch));
+    applies_to(gate, &target.environment)
+        || gate.spec.applies_to_paths.iter().any(path)
+        || gate.spec.applies_to_branches.iter().any(branch)
+}
+
+/// Whether the gate says anywhere what it guards.
+pub fn names_something(gate: &PolicyGate) -> bool {
+    let spec = &gate.spec;
+    label(gate, APPLIES_TO_LABEL).is_some()
+        || !spec.applies_to.is_empty()
+        || !spec.applies_to_paths.is_empty()
+        || !spec.applies_to_branches.is_empty()
 }
 
 /// Whether the gate guards this environment, by its label or by `spec.appliesTo`.

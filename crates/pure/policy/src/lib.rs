@@ -10,17 +10,24 @@ mod expression;
 mod facts;
 mod gate;
 mod labels;
+mod pattern;
 mod reason;
+mod recheck;
 mod tree;
+mod truth;
 mod when;
+mod window;
 mod world;
 
-pub use evaluate::{Verdict, evaluate};
+pub use evaluate::{Verdict, decide, evaluate};
 pub use expression::check_expression;
 pub use facts::{EnvironmentFacts, Facts, soak, version};
 pub use gate::{
-    FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, Scope, applies_to, is_freeze,
-    is_skip_permission, is_template, scope,
+    FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, Scope, Target, applies_to, guards,
+    is_freeze, is_skip_permission, is_template, names_something, scope,
 };
+pub use pattern::Written;
 pub use reason::detail;
+pub use recheck::{freshness, recheck_interval};
 pub use when::{parse_when, time_zone};
+pub use window::joint_window;

@@ -69,7 +69,7 @@ pub(crate) fn values(expression: &Expression, world: &World) -> String {
 pub(crate) fn overridden(given: &GateOverride) -> String {
     let by = given.created_by.as_deref().filter(|by| !by.is_empty()).unwrap_or("somebody");
     let until = match given.expires_at {
-        Some(expires) => format!("until {expires}"),
+        Some(expires) => format!("until {expires:.0}"),
         None => "without end".to_owned(),
     };
     format!("overridden by {}: {} ({until})", flat(by), cut(&flat(&given.reason), MAX_REASON))
@@ -192,5 +192,25 @@ fn cut(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_override_is_told_without_nanoseconds() {
+        let given = GateOverride {
+            reason: "outage".to_owned(),
+            created_by: Some("alice".to_owned()),
+            expires_at: Some("2026-04-09T10:30:00.123456789Z".parse().unwrap()),
+            stage: None,
+            created_at: None,
+            namespace: None,
+            pipeline: None,
+            bundle: None,
+        };
+        assert_eq!(overridden(&given), "overridden by alice: outage (until 2026-04-09T10:30:00Z)");
     }
 }

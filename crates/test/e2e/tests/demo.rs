@@ -63,7 +63,9 @@ fn the_whole_way() -> anyhow::Result<()> {
     let folder = folder.path();
     let mut demo = Process::start(folder, "first.log", &DEMO, &[])?;
     let merge = demo.wait_for("the pull request waits", |printed| command(printed, " pr merge "))?;
-    ensure!(commands(&demo.printed()).len() == 3, "three commands: {}", demo.printed());
+    ensure!(commands(&demo.printed()).len() == 4, "four commands: {}", demo.printed());
+    let open = command(&demo.printed(), " pr open ").context("the page is offered")?;
+    ensure!(typed(folder, &format!("{open} --print"))?.contains("/forge/default/demo/pulls/1?code="));
     for (environment, version) in
         [("dev", "v1.0.0"), ("prod", "v1.0.0"), ("dev", "v1.1.0"), ("staging", "v1.1.0")]
     {

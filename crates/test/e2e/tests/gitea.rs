@@ -13,8 +13,12 @@ mod kill;
 mod listener;
 #[path = "gitea/outage.rs"]
 mod outage;
+#[path = "process/running.rs"]
+mod process;
 #[path = "gitea/proxy.rs"]
 mod proxy;
+#[path = "gitea/replicas.rs"]
+mod replicas;
 #[path = "gitea/site.rs"]
 mod site;
 #[path = "gitea/story.rs"]

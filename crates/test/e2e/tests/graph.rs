@@ -18,6 +18,7 @@ in_three_worlds!(the_graph_of_the_specification);
 in_three_worlds!(independent_branches_and_drift);
 in_three_worlds!(a_broken_edit_stops_nothing);
 in_three_worlds!(a_restart_changes_nothing);
+in_three_worlds!(promotions: a_ref_to_a_bundle_or_a_gate_works);
 
 fn fixture(name: &str) -> anyhow::Result<Value> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pure/api/tests/fixtures/spec004");
@@ -276,4 +277,34 @@ fn a_chain_costs_one_write_per_object() -> anyhow::Result<()> {
             Ok(())
         },
     )
+}
+
+/// Both kinds are watched already when the Graph comes, so no watch has news of them.
+async fn a_ref_to_a_bundle_or_a_gate_works(world: &World) -> anyhow::Result<()> {
+    let story = Story::new(world);
+    story.apply(&fixture("bundle-5-5.yaml")?).await?;
+    let gate = json!({
+        "apiVersion": KARDINAL, "kind": "PolicyGate", "metadata": {"name": "soak"},
+        "spec": {"expression": "true", "message": "open"},
+    });
+    story.apply(&gate).await?;
+    let graph = json!({
+        "apiVersion": GRAPHS, "kind": "Graph", "metadata": {"name": "reader"},
+        "spec": {"nodes": [
+            {"id": "bundle", "ref": {"apiVersion": KARDINAL, "kind": "Bundle", "metadata": {"name": BUNDLE}}},
+            {"id": "gate", "ref": {"apiVersion": KARDINAL, "kind": "PolicyGate", "metadata": {"name": "soak"}}},
+            {"id": "later", "ref": {"apiVersion": KARDINAL, "kind": "${gate.metadata.name == 'soak' ? 'Bundle' : 'Pipeline'}",
+                                    "metadata": {"name": BUNDLE}}},
+            {"id": "copy", "template": {
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "copy"},
+                "data": {"bundle": "${bundle.metadata.name}", "gate": "${gate.spec.expression}", "later": "${later.kind}"},
+            }},
+        ]},
+    });
+    story.apply(&graph).await?;
+    story.condition("reader", "Ready", "True", "Ready").await?;
+    let copy = story.find("v1", "ConfigMap", "copy").await?.context("the copy")?;
+    ensure!(copy["data"] == json!({"bundle": BUNDLE, "gate": "true", "later": "Bundle"}), "{copy}");
+    story.delete(GRAPHS, "Graph", "reader").await?;
+    story.gone(GRAPHS, "Graph", "reader").await
 }

@@ -3,7 +3,23 @@
 
 #[path = "hostile/bombs.rs"]
 mod bombs;
+#[path = "hostile/graph_fence.rs"]
+mod graph_fence;
+#[path = "hostile/graph_rights.rs"]
+mod graph_rights;
+#[path = "hostile/kubeconfigs.rs"]
+mod kubeconfigs;
+#[path = "hostile/nonsense.rs"]
+mod nonsense;
+#[path = "hostile/org_gates.rs"]
+mod org_gates;
+#[path = "hostile/reach.rs"]
+mod reach;
+#[path = "hostile/store.rs"]
+mod store;
 #[path = "hostile/target.rs"]
 mod target;
+#[path = "hostile/teams.rs"]
+mod teams;
 #[path = "hostile/transport.rs"]
 mod transport;

@@ -4,12 +4,18 @@
 
 #[path = "http/bundles.rs"]
 mod bundles;
+#[path = "http/ci_keys.rs"]
+mod ci_keys;
 #[path = "http/controller.rs"]
 mod controller;
 #[path = "http/git.rs"]
 mod git;
+#[path = "http/ports.rs"]
+mod ports;
 #[path = "process/running.rs"]
 mod process;
+#[path = "http/standby.rs"]
+mod standby;
 #[path = "http/webhooks.rs"]
 mod webhooks;
 
@@ -94,6 +100,30 @@ fn client() -> anyhow::Result<reqwest::Client> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     // A server that refuses a body closes the connection; the next request must not meet that one.
     Ok(reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build()?)
+}
+
+/// What CI adds to a request: who it is, when, and the signature of both, the idempotency key and the body.
+fn ci_headers(
+    token: &str,
+    key: &str,
+    made: i64,
+    idempotency: Option<&str>,
+    body: &[u8],
+) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let place = format!("POST\n/api/v1/bundles\n{made}\n{}\n", idempotency.unwrap_or_default());
+    let signed = signature(key, &[place.as_bytes(), body].concat())?;
+    let mut headers = vec![
+        ("Authorization", format!("Bearer {token}")),
+        ("X-Kardinal-Timestamp", made.to_string()),
+        ("X-Kardinal-Signature", signed),
+    ];
+    headers.extend(idempotency.map(|key| ("Idempotency-Key", key.to_owned())));
+    Ok(headers)
+}
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    jiff::Timestamp::now().as_second()
 }
 
 /// `sha256=<hex>` as CI and forges send it.

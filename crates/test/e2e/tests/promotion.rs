@@ -8,6 +8,8 @@ mod basics;
 mod calls;
 #[path = "promotion/config.rs"]
 mod config;
+#[path = "promotion/conflicts.rs"]
+mod conflicts;
 #[path = "promotion/failing.rs"]
 mod failing;
 #[path = "promotion/fan_out.rs"]
@@ -20,10 +22,14 @@ mod handwritten;
 mod patching;
 #[path = "promotion/pause.rs"]
 mod pause;
+#[path = "promotion/replicas.rs"]
+mod replicas;
 #[path = "promotion/rollback.rs"]
 mod rollback;
 #[path = "promotion/shapes.rs"]
 mod shapes;
+#[path = "promotion/shards.rs"]
+mod shards;
 #[path = "promotion/skips.rs"]
 mod skips;
 #[path = "promotion/story.rs"]

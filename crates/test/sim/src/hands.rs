@@ -113,6 +113,7 @@ async fn commit(
             time: world.now(),
         },
         identity: format!("Subject: {subject}"),
+        replaces: None,
         change: Arc::new(change),
     };
     let remote = world.workshop.remote(NAMESPACE, repository);

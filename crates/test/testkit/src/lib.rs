@@ -7,6 +7,7 @@ pub mod apply;
 pub mod child;
 pub mod clock;
 pub mod gitea;
+pub mod installed;
 pub mod outside;
 pub mod real;
 pub mod requests;

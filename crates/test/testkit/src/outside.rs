@@ -3,10 +3,11 @@
 pub mod workloads;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kardinal_controllers::{LocalForge, Metrics, Outside, RealForges};
 use kardinal_git::{Committed, Credentials, Git, Order, Remote, Repositories};
+use kardinal_reach::{Hosts, Policy};
 
 use crate::requests::{Fate, Kind, Requests};
 
@@ -19,6 +20,7 @@ pub struct Workshop {
     pub forge: LocalForge,
     /// The way to its repositories, and to those of any other forge.
     pub git: Arc<Git>,
+    reach: Mutex<Policy>,
     _folder: tempfile::TempDir,
 }
 
@@ -32,10 +34,17 @@ impl Workshop {
             local: Some(kardinal_git::Local { prefix: FORGE_URL.to_owned(), root: root.clone() }),
             max_bytes: 1024 * 1024 * 1024,
             max_age: std::time::Duration::from_secs(3600),
+            limits: kardinal_git::Limits::default(),
         });
         let store = Arc::new(kardinal_forge::Store::new(root));
         let forge = LocalForge { store, url: FORGE_URL.to_owned() };
-        Ok(Workshop { forge, git: Arc::new(git), _folder: folder })
+        let reach = Mutex::new(Policy::machine(Hosts::default()));
+        Ok(Workshop { forge, git: Arc::new(git), reach, _folder: folder })
+    }
+
+    /// The next controllers call only tasks that this policy allows.
+    pub fn reach_only(&self, policy: Policy) {
+        *self.reach.lock().unwrap_or_else(PoisonError::into_inner) = policy;
     }
 
     /// A repository of the local forge.
@@ -55,7 +64,9 @@ impl Workshop {
             forge: Some(self.forge.clone()),
             kustomize: None,
             http: reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?,
+            reach: self.reach.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             metrics: Arc::new(Metrics::default()),
+            workloads: None,
         })
     }
 }
@@ -162,6 +173,10 @@ impl Repositories for Overheard {
     ) -> kardinal_git::Future<'a, bool> {
         let deed = self.git.contains(remote, descendant, ancestor);
         Box::pin(self.hear(Kind::Read, format!("GIT contains {ancestor}"), deed))
+    }
+
+    fn resolve<'a>(&'a self, remote: &'a Remote, id: &'a str) -> kardinal_git::Future<'a, String> {
+        Box::pin(self.hear(Kind::Read, format!("GIT resolve {id}"), self.git.resolve(remote, id)))
     }
 
     fn diff<'a>(

@@ -10,6 +10,9 @@ use crate::child::{Running, free_port};
 
 const KUBERNETES: &str = "1.36.3";
 const ETCD: &str = "3.7.3";
+/// A user without any rights but those that a scenario gives it.
+pub const TENANT: &str = "tenant";
+const TENANT_TOKEN: &str = "test-tenant-token";
 /// How long a server may take until it answers; generous, because CI machines are slow.
 const START_LIMIT: Duration = Duration::from_secs(120);
 
@@ -140,7 +143,7 @@ impl Cluster {
         let controller_manager = Running::start(
             &programs.controller_manager,
             &strings(&[
-                "--controllers=garbage-collector-controller,namespace-controller",
+                "--controllers=garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller",
                 "--leader-elect=false",
                 "--kubeconfig",
                 &text(&kubeconfig),
@@ -163,6 +166,16 @@ impl Cluster {
     }
 }
 
+/// A client that acts as [`TENANT`] on the server of this kubeconfig.
+pub async fn tenant(kubeconfig: &Path) -> anyhow::Result<kube::Client> {
+    let mut kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig)?;
+    for user in kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
+        user.token = Some(TENANT_TOKEN.to_owned().into());
+    }
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await?;
+    Ok(kube::Client::try_from(config)?)
+}
+
 fn start_apiserver(
     programs: &Programs,
     dir: &Path,
@@ -175,7 +188,10 @@ fn start_apiserver(
     std::fs::write(&key, pair.serialize_pem())?;
     std::fs::write(&public_key, pair.public_key_pem())?;
     let tokens = dir.join("tokens.csv");
-    std::fs::write(&tokens, format!("{token},admin,admin,\"system:masters\"\n"))?;
+    std::fs::write(
+        &tokens,
+        format!("{token},admin,admin,\"system:masters\"\n{TENANT_TOKEN},{TENANT},{TENANT}\n"),
+    )?;
     let arguments = strings(&[
         "--etcd-servers",
         etcd_url,

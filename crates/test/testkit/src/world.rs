@@ -1,5 +1,7 @@
 //! The three worlds.
 
+mod replicas;
+
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -15,10 +17,13 @@ use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::clock::{ShiftedClock, VirtualClock};
+use crate::installed;
 use crate::outside::Workshop;
 use crate::real::{Cluster, programs};
 use crate::requests::Requests;
 use crate::up::Up;
+
+pub use replicas::{Peer, Process, in_memory_replicas};
 
 /// How long a scenario waits for something that must happen. Only a failing test ever waits that long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,7 +53,7 @@ pub struct World {
     /// The forge and the repositories of the scenario.
     pub workshop: Workshop,
     requests: Requests,
-    settings: Settings,
+    settings: Mutex<Settings>,
     controllers: tokio::sync::Mutex<Option<Controllers>>,
     /// The controllers' own client, so that their requests can be told from the scenario's.
     controllers_client: kube::Client,
@@ -96,7 +101,7 @@ impl World {
             clock,
             workshop,
             requests,
-            settings,
+            settings: Mutex::new(settings),
             controllers,
             controllers_client,
         };
@@ -126,7 +131,8 @@ impl World {
             let client = self.controllers_client.clone();
             let outside = self.workshop.outside(client.clone(), &self.requests)?;
             let clock = self.clock.shared();
-            *controllers = Some(Controllers::start(client, clock, &self.settings, outside));
+            let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            *controllers = Some(Controllers::start(client, clock, &settings, outside));
         }
         Ok(())
     }
@@ -136,6 +142,13 @@ impl World {
         if let Some(controllers) = self.controllers.lock().await.take() {
             controllers.stop().await;
         }
+    }
+
+    /// Starts the controllers anew, with other settings.
+    pub async fn restart_with(&self, settings: Settings) -> anyhow::Result<()> {
+        self.stop_controllers().await;
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings;
+        self.start_controllers().await
     }
 
     /// Brings the controllers what a forge tells them with a webhook. Nobody hears it while they do not run.
@@ -242,15 +255,39 @@ pub fn on_kardinal_up(
     told.with_context(|| format!("kardinal up said:\n{}", up.log()))
 }
 
+/// Whose turn it is on the real kube-apiserver.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// Runs a scenario on a real kube-apiserver, one at a time: our controllers see the whole cluster.
 pub fn on_real_kubernetes(
     settings: Settings,
     scenario: impl AsyncFnOnce(&World) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    static TURN: Mutex<()> = Mutex::new(());
     let Some(kubeconfig) = real_kubeconfig()? else { return Ok(()) };
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     over_https(WorldKind::Real, &kubeconfig, settings, scenario)
+}
+
+/// Runs a scenario on a real kube-apiserver with what `kardinal install --export` prints: the controllers have the rights
+/// of their account and no others, while the scenario is the admin.
+pub fn on_real_kubernetes_installed(
+    settings: Settings,
+    scenario: impl AsyncFnOnce(&World) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let Some(kubeconfig) = real_kubeconfig()? else { return Ok(()) };
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let admin = client_of(&kubeconfig).await?;
+        let account = installed::install(&admin, &kubeconfig, &settings.policy_namespaces).await?;
+        let clock = WorldClock::Shifted(ShiftedClock::new());
+        let mut world =
+            World::start(WorldKind::Real, admin, account, Requests::default(), settings, clock).await?;
+        world.kubeconfig = Some(kubeconfig);
+        let told = scenario(&world).await;
+        world.stop_controllers().await;
+        told
+    })
 }
 
 /// The kubeconfig of this process's real cluster, which is started on first use.

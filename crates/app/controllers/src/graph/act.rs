@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use jiff::SignedDuration;
 use kardinal_api::graph::{GraphStatus, KindReference};
-use kardinal_cluster::Answer;
+use kardinal_cluster::{Answer, Writer};
 use kardinal_graph::{Action, ObjectId, Outcome};
 use kardinal_planner::graph::{Effect, FINALIZER, MANAGER, owner};
 use serde_json::{Value, json};
@@ -108,15 +108,22 @@ async fn run(context: &Context, observation: &Observation, effect: Effect) -> Do
 /// One action of the walk.
 async fn walk(context: &Context, observation: &Observation, action: &Action) -> Outcome {
     let manager = owner(&observation.graph).field_manager();
-    let writer = &context.writer;
+    let account = observation.graph.spec.service_account_name.as_deref();
+    let writer = match account {
+        None => context.writer.clone(),
+        Some(account) => match context.writer.acting_as(&observation.key.0, account) {
+            Some(writer) => writer,
+            None => return Outcome::Refused(format!("`{account}` cannot be the name of a ServiceAccount")),
+        },
+    };
     let answer = match action {
         Action::Apply { id, object, status, force, .. } => {
             let answer = writer.apply(id, None, object, &manager, *force).await;
-            with_status(context, id, status.as_ref(), answer, &manager, *force).await
+            with_status(&writer, id, status.as_ref(), answer, &manager, *force).await
         }
         Action::Patch { id, object, status, .. } => {
             let answer = writer.apply(id, None, object, &manager, false).await;
-            with_status(context, id, status.as_ref(), answer, &manager, true).await
+            with_status(&writer, id, status.as_ref(), answer, &manager, true).await
         }
         Action::Release { id, uid, .. } => {
             let nothing = identity_only(id, uid);
@@ -142,7 +149,7 @@ async fn walk(context: &Context, observation: &Observation, action: &Action) -> 
 }
 
 async fn with_status(
-    context: &Context,
+    writer: &Writer,
     id: &ObjectId,
     status: Option<&Value>,
     answer: Answer,
@@ -150,9 +157,7 @@ async fn with_status(
     force: bool,
 ) -> Answer {
     match (status, &answer) {
-        (Some(status), Answer::Done(_)) => {
-            context.writer.apply(id, Some("status"), status, manager, force).await
-        }
+        (Some(status), Answer::Done(_)) => writer.apply(id, Some("status"), status, manager, force).await,
         _ => answer,
     }
 }

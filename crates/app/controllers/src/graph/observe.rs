@@ -1,17 +1,17 @@
 //! What a pass over one Graph is decided from. Only reads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use kardinal_api::graph::{Graph, GraphRevision};
 use kardinal_cluster::View;
 use kardinal_cluster::watches::Object;
-use kardinal_graph::{Changed, Gvk, KindScope, ObjectId, Observed, Seen, Selector};
-use kardinal_planner::graph::{Memory, Snapshot, plan::recorded_kinds};
+use kardinal_graph::{Changed, Gvk, KindScope, ObjectId, Observed, Permission, Permit, Seen, Selector};
+use kardinal_planner::graph::{GraphScope, Snapshot, plan::recorded_kinds};
 use serde_json::Value;
 
-use super::{Controller, routes};
+use super::{Controller, Remembered, routes};
 use crate::driver::Key;
 use crate::facets;
 
@@ -20,6 +20,7 @@ pub(super) struct Observation {
     pub(super) key: Key,
     pub(super) graph: Arc<Graph>,
     pub(super) revisions: Arc<Vec<GraphRevision>>,
+    pub(super) scope: GraphScope,
     pub(super) now: Timestamp,
     /// The kinds that the pass could see.
     pub(super) kinds: BTreeSet<Gvk>,
@@ -31,6 +32,7 @@ impl Observation {
             graph: &self.graph,
             revisions: &self.revisions,
             world: &surroundings.world,
+            scope: self.scope,
             changed: surroundings.changed.clone(),
             now: self.now,
         }
@@ -65,9 +67,9 @@ pub(super) enum Unseen {
 pub(super) fn observe(
     controller: &Controller,
     key: &Key,
-    memory: &Memory,
-    read: &mut Read,
+    remembered: &mut Remembered,
 ) -> Result<(Observation, Surroundings), Unseen> {
+    let Remembered { memory, read, permissions, .. } = remembered;
     let (namespace, name) = key;
     let watches = &controller.context.watches;
     let own = watches.view([&routes::graph_gvk(), &routes::revision_gvk()]);
@@ -88,8 +90,10 @@ pub(super) fn observe(
     if let Some(walker) = &memory.walker {
         kinds.extend(walker.interests().kinds().cloned());
         kinds.extend(walker.graph().static_kinds());
+        kinds.extend(walker.graph().reads());
     } else if let Ok(compiled) = kardinal_planner::graph::check::compile_nodes(&graph.spec.nodes) {
         kinds.extend(compiled.static_kinds());
+        kinds.extend(compiled.reads());
     }
     // Listen first, then look: nothing that happens in between is missed.
     controller.routes().expect(key, &uid, &kinds);
@@ -102,10 +106,13 @@ pub(super) fn observe(
         controller.routes().put_back(key);
         return Err(Unseen::TooEarly);
     }
-    let world = World { view, owned_kinds: recorded, uid: uid.clone() };
-    let revisions = read.revisions(&own, namespace, &uid);
     let now = controller.context.clock.now();
-    let observation = Observation { key: key.clone(), graph, revisions, now, kinds };
+    let account = graph.spec.service_account_name.as_deref().unwrap_or_default();
+    let permissions = permissions.known((namespace, account), now);
+    let world = World { view, owned_kinds: recorded, uid: uid.clone(), permissions };
+    let revisions = read.revisions(&own, namespace, &uid);
+    let scope = controller.context.graph_scope;
+    let observation = Observation { key: key.clone(), graph, revisions, scope, now, kinds };
     Ok((observation, Surroundings { changed, world }))
 }
 
@@ -153,6 +160,8 @@ struct World {
     /// The kinds whose objects may be ours.
     owned_kinds: BTreeSet<Gvk>,
     uid: String,
+    /// What the Graph's account may read.
+    permissions: BTreeMap<Permit, Permission>,
 }
 
 impl Observed for World {
@@ -174,6 +183,10 @@ impl Observed for World {
         let store = self.view.kind(gvk)?;
         let all = store.list(namespace).map(|(_, object)| object.tree());
         Some(all.filter(|object| selector.matches(object)).collect())
+    }
+
+    fn permission(&self, permit: &Permit) -> Permission {
+        self.permissions.get(permit).cloned().unwrap_or(Permission::Unknown)
     }
 
     fn owned(&self) -> Option<Vec<(ObjectId, &Value)>> {

@@ -55,6 +55,8 @@ struct Followed {
     objects: BTreeSet<ObjectId>,
     selections: BTreeSet<Gvk>,
     kinds: BTreeSet<Gvk>,
+    /// Those that the last pass could see.
+    seen: BTreeSet<Gvk>,
     changed: Pending,
 }
 
@@ -121,7 +123,8 @@ impl Routes {
         self.graphs.entry(key.clone()).or_default().changed = Pending::All;
     }
 
-    /// Before a pass: changes of these kinds concern the Graph from now on.
+    /// Before a pass: changes of these kinds concern the Graph from now on. A kind that the last pass could not see may be
+    /// watched for others already and have no news, so everything is looked at.
     pub(super) fn expect(&mut self, key: &Key, uid: &str, kinds: &BTreeSet<Gvk>) {
         let followed = self.graphs.entry(key.clone()).or_default();
         if followed.uid != uid {
@@ -132,6 +135,10 @@ impl Routes {
         for gvk in kinds.difference(&followed.kinds) {
             self.by_kind.entry(gvk.clone()).or_default().insert(key.clone());
         }
+        if !kinds.is_subset(&followed.seen) {
+            followed.changed = Pending::All;
+        }
+        followed.seen.clone_from(kinds);
         followed.kinds.extend(kinds.iter().cloned());
     }
 

@@ -1,13 +1,14 @@
 //! Carries out what was planned. Every effect may be repeated without harm.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::SignedDuration;
 use kardinal_cluster::Answer;
 use kardinal_git::{Author, Committed, Order};
 use kardinal_planner::promotion_step::{
     CommitOrder, CommitState, Effect, FINALIZER, MANAGER, Outcome, PullRequest, PullRequestOrder,
-    PullRequestState, STATUS_CONTEXT,
+    PullRequestState, Retry, STATUS_CONTEXT,
 };
 use kardinal_scm as scm;
 
@@ -16,8 +17,13 @@ use super::observe::Observation;
 use super::{Controller, task};
 use crate::forges::Trouble;
 
-/// Carries one effect out and says what came of it.
+/// Carries one effect out and says what came of it. It is given up when another replica may do the same.
 pub(super) async fn act(controller: &Controller, observation: &Observation, effect: &Effect) -> Outcome {
+    let done = controller.context.leadership.guard(carry_out(controller, observation, effect)).await;
+    done.unwrap_or_else(|error| Outcome::Fault { message: error.to_string(), retry: Retry::Soon })
+}
+
+async fn carry_out(controller: &Controller, observation: &Observation, effect: &Effect) -> Outcome {
     match effect {
         Effect::AddFinalizer => finalizer(controller, observation, true).await,
         Effect::RemoveFinalizer => finalizer(controller, observation, false).await,
@@ -35,7 +41,7 @@ async fn finalizer(controller: &Controller, observation: &Observation, on: bool)
     match controller.context.set_finalizer(&id, metadata, FINALIZER, on, MANAGER).await {
         Answer::Done(_) | Answer::Gone(_) => Outcome::Done,
         Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
-            Outcome::Fault { message, retry_after: None }
+            Outcome::Fault { message, retry: Retry::Soon }
         }
     }
 }
@@ -83,6 +89,7 @@ async fn commit(controller: &Controller, observation: &Observation, order: &Comm
             time: order.time,
         },
         identity: order.identity.clone(),
+        replaces: order.replaces.clone(),
         change: edits.clone(),
     };
     let started = std::time::Instant::now();
@@ -95,6 +102,7 @@ async fn commit(controller: &Controller, observation: &Observation, order: &Comm
             pushed: kind != kardinal_git::Outcome::NothingToDo,
             files,
             moves: edits.moves(),
+            source: edits.source(),
         },
         Err(kardinal_git::Error::Change(error)) => match edits.trouble() {
             // Not the edit failed but the repository that it reads from.
@@ -109,13 +117,16 @@ async fn commit(controller: &Controller, observation: &Observation, order: &Comm
 fn of_git(controller: &Controller, observation: &Observation, error: kardinal_git::Error) -> Outcome {
     match error {
         kardinal_git::Error::Change(error) => Outcome::Refused { task: None, message: error.message },
-        kardinal_git::Error::Problem(message) => {
+        kardinal_git::Error::Problem(message) | kardinal_git::Error::NoCommit(message) => {
             // Credentials may have been renewed since they were read.
             controller.context.credentials.forget(&observation.key.0, &observation.step);
             Outcome::Blocked { message }
         }
         kardinal_git::Error::Fault { message, retry_after } => {
-            Outcome::Fault { message, retry_after: retry_after.and_then(|after| after.try_into().ok()) }
+            Outcome::Fault { message, retry: after(retry_after) }
+        }
+        kardinal_git::Error::Limited { message, retry_after } => {
+            Outcome::Fault { message, retry: Retry::Limited(signed(retry_after)) }
         }
     }
 }
@@ -132,10 +143,20 @@ async fn forge(controller: &Controller, observation: &Observation, effect: &Effe
             Outcome::Blocked { message }
         }
         Err(scm::Error::Fault { message, retry_after }) => {
-            let retry_after: Option<SignedDuration> = retry_after.and_then(|after| after.try_into().ok());
-            Outcome::Fault { message, retry_after }
+            Outcome::Fault { message, retry: after(retry_after) }
+        }
+        Err(scm::Error::Limited { message, retry_after }) => {
+            Outcome::Fault { message, retry: Retry::Limited(signed(Some(retry_after))) }
         }
     }
+}
+
+fn after(asked: Option<Duration>) -> Retry {
+    signed(asked).map_or(Retry::Soon, Retry::After)
+}
+
+fn signed(asked: Option<Duration>) -> Option<SignedDuration> {
+    asked.and_then(|asked| asked.try_into().ok())
 }
 
 async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Error> {
@@ -159,6 +180,10 @@ async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Er
         }
         Effect::MergePullRequest { number, head_sha } => {
             Outcome::PullRequest(whole(forge, forge.merge(*number, head_sha).await?).await?)
+        }
+        Effect::CommentPullRequest { number, comment } => {
+            forge.comment(*number, comment).await?;
+            Outcome::Done
         }
         Effect::ClosePullRequest { number, comment } => {
             forge.close(*number, Some(comment)).await?;
@@ -224,7 +249,7 @@ impl From<Trouble> for Outcome {
     fn from(trouble: Trouble) -> Outcome {
         match trouble {
             Trouble::Problem(message) => Outcome::Blocked { message },
-            Trouble::Fault(message) => Outcome::Fault { message, retry_after: None },
+            Trouble::Fault(message) => Outcome::Fault { message, retry: Retry::Soon },
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The edits of a promotion, applied to the files of one environment's directory.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +9,7 @@ use kardinal_git::{Change, ChangeError, Credentials, EntryKind, FileChange, Remo
 use kardinal_manifest::{helm, kustomize, replace, yaml};
 use kardinal_planner::promotion_step::{CommitOrder, Edit, ImageMove, MergeStrategy, image_moves};
 
+use super::render::{Changed, Renderer};
 use crate::Context;
 
 /// Edits that are carried out on whatever tip the branch has.
@@ -25,6 +25,7 @@ pub(super) struct Edits {
 #[derive(Default)]
 struct Found {
     moves: Vec<ImageMove>,
+    source: Option<String>,
     failed_task: Option<usize>,
     trouble: Option<kardinal_git::Error>,
 }
@@ -33,7 +34,7 @@ struct Found {
 struct Files<'a> {
     tree: &'a dyn Tree,
     directory: &'a str,
-    changed: BTreeMap<String, Option<Vec<u8>>>,
+    changed: Changed,
 }
 
 impl Edits {
@@ -45,6 +46,11 @@ impl Edits {
     /// From which version to which each image went.
     pub(super) fn moves(&self) -> Vec<ImageMove> {
         self.found().moves.clone()
+    }
+
+    /// The commit that was brought in, by its whole id.
+    pub(super) fn source(&self) -> Option<String> {
+        self.found().source.clone()
     }
 
     /// The task whose edit failed.
@@ -59,6 +65,24 @@ impl Edits {
 
     fn found(&self) -> MutexGuard<'_, Found> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a commit changes; both commits may be named by the beginning of their ids.
+    async fn changes(
+        &self,
+        source: &Remote,
+        from: Option<&str>,
+        to: &str,
+    ) -> Result<Vec<FileChange>, kardinal_git::Error> {
+        let repositories = &self.context.repositories;
+        let to = repositories.resolve(source, to).await?;
+        let from = match from {
+            Some(from) => Some(repositories.resolve(source, from).await?),
+            None => None,
+        };
+        let changes = repositories.diff(source, from.as_deref(), &to).await;
+        self.found().source = Some(to);
+        changes
     }
 
     async fn edit(&self, files: &mut Files<'_>, edit: &Edit) -> Result<(), ChangeError> {
@@ -95,16 +119,25 @@ impl Edits {
             }
             Edit::ConfigMerge { repository, sha, instead_of, strategy, source_path, .. } => {
                 let source = neighbour(&self.remote, repository);
-                let changes = self.context.repositories.diff(&source, instead_of.as_deref(), sha).await;
-                let changes = changes.map_err(|error| {
-                    let message = error.to_string();
-                    self.found().trouble = Some(error);
-                    stop(message)
+                let changes = self.changes(&source, instead_of.as_deref(), sha).await;
+                let changes = changes.map_err(|error| match error {
+                    // However often it is tried: the Bundle says something that is not there.
+                    kardinal_git::Error::NoCommit(message) => stop(format!(
+                        "`spec.artifacts.gitCommit.sha` of the Bundle cannot be used: {message}"
+                    )),
+                    error => {
+                        let message = error.to_string();
+                        self.found().trouble = Some(error);
+                        stop(message)
+                    }
                 })?;
                 files.merge(&changes, *strategy, source_path.as_deref()).map_err(stop)?;
             }
             Edit::KustomizeBuild { output, .. } => {
-                let rendered = files.render(self.context.kustomize.as_deref()).await.map_err(stop)?;
+                let renderer =
+                    Renderer { program: self.context.kustomize.as_deref(), reach: &self.context.reach };
+                let rendered =
+                    renderer.render(files.tree, &files.changed, files.directory).await.map_err(stop)?;
                 let place = files.place(output).map_err(stop)?;
                 files.changed.insert(place, Some(rendered));
             }
@@ -117,7 +150,7 @@ impl Change for Edits {
     fn apply<'a>(&'a self, tree: &'a dyn Tree) -> BoxFuture<'a, Result<Vec<Write>, ChangeError>> {
         async move {
             *self.found() = Found::default();
-            let mut files = Files { tree, directory: &self.directory, changed: BTreeMap::new() };
+            let mut files = Files { tree, directory: &self.directory, changed: Changed::new() };
             for edit in &self.edits {
                 if let Err(error) = self.edit(&mut files, edit).await {
                     self.found().failed_task = Some(task_of(edit));
@@ -221,7 +254,7 @@ impl Files<'_> {
 
     fn yaml_files(&self) -> Result<Vec<String>, String> {
         let mut found = Vec::new();
-        let mut folders = vec![self.directory.trim_matches('.').to_owned()];
+        let mut folders = vec![if self.directory == "." { "" } else { self.directory }.to_owned()];
         while let Some(folder) = folders.pop() {
             for entry in self.tree.list(&folder).map_err(|error| error.to_string())? {
                 match entry.kind {
@@ -235,7 +268,15 @@ impl Files<'_> {
                 }
             }
         }
+        // What an earlier task of the same change has added; what it has removed is found to be gone.
+        let inside = |place: &str| match self.directory {
+            "" | "." => true,
+            directory => place.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/')),
+        };
+        let yaml = |place: &str| place.ends_with(".yaml") || place.ends_with(".yml");
+        found.extend(self.changed.keys().filter(|place| inside(place) && yaml(place)).cloned());
         found.sort();
+        found.dedup();
         Ok(found)
     }
 
@@ -266,41 +307,8 @@ impl Files<'_> {
         }
         Ok(())
     }
-
-    /// Renders the directory with the kustomize of this machine, in a work tree that is always removed.
-    async fn render(&self, kustomize: Option<&Path>) -> Result<Vec<u8>, String> {
-        let Some(program) = kustomize else {
-            return Err("`kustomize-build` needs the program `kustomize`, which is not on this machine: \
-                        install it, or leave the task out"
-                .to_owned());
-        };
-        let work = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
-        self.tree.export("", work.path()).map_err(|error| error.to_string())?;
-        for (place, content) in &self.changed {
-            let path = work.path().join(place);
-            let written = match content {
-                Some(content) => std::fs::write(&path, content),
-                None => std::fs::remove_file(&path),
-            };
-            written.map_err(|error| format!("`{place}` cannot be laid out: {error}"))?;
-        }
-        let mut build = tokio::process::Command::new(program);
-        build.arg("build").arg(work.path().join(self.directory)).kill_on_drop(true);
-        build.env_clear().env("HOME", work.path()).env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        let output =
-            build.output().await.map_err(|error| format!("`kustomize` cannot be started: {error}"))?;
-        match output.status.success() {
-            true => Ok(output.stdout),
-            false => Err(format!("kustomize build: {}", first_line(&output.stderr))),
-        }
-    }
 }
 
 fn utf8(place: &str, content: Vec<u8>) -> Result<String, String> {
     String::from_utf8(content).map_err(|_| format!("`{place}` is not UTF-8 text"))
-}
-
-fn first_line(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    text.lines().find(|line| !line.trim().is_empty()).unwrap_or("failed without a word").trim().to_owned()
 }

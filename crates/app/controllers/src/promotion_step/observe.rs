@@ -8,18 +8,23 @@ use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionState, PromotionStep};
 use kardinal_cluster::View;
 use kardinal_graph::Gvk;
-use kardinal_planner::health::{self, HealthFacts, Target};
+use kardinal_planner::bundle::{last_verified, takes_back};
+use kardinal_planner::health::{self, HealthFacts, Target, Unknown};
 use kardinal_planner::policy_gate::Place;
 use kardinal_planner::promotion_step::{
-    PullRequest, Snapshot, gate_texts, hold, is_outside, promoted_commit, rollback_of,
+    Ground, Organisation, PullRequest, Snapshot, gate_texts, hold, is_before_the_change, is_outside,
+    promoted_commit, rollback_of, tells_people,
 };
+use kardinal_planner::seal::Key as SealKey;
 use serde_json::Value;
 
 use super::Controller;
+use crate::Context;
+use crate::clusters::Reached;
 use crate::driver::{Key, Next};
 use crate::facets;
-use crate::objects::{get, gvk, label, list};
-use crate::policy_gate::{placed, previous};
+use crate::objects::{get, gvk, label, list, text};
+use crate::policy_gate::{others, placed};
 
 /// The kinds that every step is decided from.
 pub(super) fn kinds() -> [Gvk; 6] {
@@ -40,6 +45,7 @@ pub(super) struct Observation {
     pub(super) now: Timestamp,
     bundle: Option<Bundle>,
     others: Vec<PromotionStep>,
+    siblings: Vec<PromotionStep>,
     hold: Option<String>,
     gates: Vec<(PolicyGate, Option<Place>)>,
     gate_texts: BTreeMap<String, String>,
@@ -47,6 +53,9 @@ pub(super) struct Observation {
     health: Option<HealthFacts>,
     previous: Option<Bundle>,
     reverted: Option<Bundle>,
+    takes_back: bool,
+    organisation: Result<Organisation, String>,
+    key_to_seal: Option<SealKey>,
 }
 
 impl Observation {
@@ -56,6 +65,7 @@ impl Observation {
             step: &self.step,
             bundle: self.bundle.as_ref(),
             others: self.others.iter().collect(),
+            siblings: self.siblings.iter().collect(),
             hold: self.hold.clone(),
             gates: self.gates.iter().map(|(gate, _)| (named(gate), gate)).collect(),
             gate_texts: self.gate_texts.clone(),
@@ -63,6 +73,9 @@ impl Observation {
             health: self.health.as_ref(),
             previous: self.previous.as_ref(),
             reverted: self.reverted.as_ref(),
+            takes_back: self.takes_back,
+            organisation: self.organisation.as_ref().map_err(String::as_str),
+            key: self.key_to_seal.as_ref(),
             now: self.now,
         }
     }
@@ -76,6 +89,8 @@ impl Observation {
 /// Reads the step and everything around it out of the watches.
 pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observation, Next> {
     let context = &controller.context;
+    // Before the look at the objects, so that nothing is waited for between that and the decision.
+    let seal = context.key().await.cloned();
     let view = context.watches.view(&kinds());
     if !view.synced() {
         return Err(Next::At(None));
@@ -90,8 +105,8 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
     let freezes: Vec<PolicyGate> = list(&view, namespace, facets::FREEZES, &step.spec.pipeline);
     let gates: Vec<(PolicyGate, Option<Place>)> =
         step.spec.required_gates.iter().filter_map(|gate| placed(&view, namespace, gate)).collect();
-    let before =
-        bundle.as_ref().and_then(|bundle| previous(&view, namespace, bundle, &step.spec.environment));
+    let bundles = bundle.as_ref().map(|bundle| others(&view, namespace, bundle)).unwrap_or_default();
+    let before = last_verified(&bundles.iter().collect::<Vec<_>>(), &step.spec.environment).cloned();
     let reverted = bundle.as_ref().and_then(rollback_of).and_then(|name| get(&view, namespace, name));
     let now = context.clock.now();
     let gate_texts = bundle
@@ -99,14 +114,20 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         .map(|bundle| gate_texts(&step, bundle, before.as_ref(), &gates, now))
         .unwrap_or_default();
     let hold = hold(pipeline.as_ref(), &freezes);
-    let mut others: Vec<PromotionStep> = match is_outside(&step) {
-        true => {
-            let place = facets::place(&step.spec.pipeline, &step.spec.environment);
-            list(&view, namespace, facets::MOVING_TO, &place)
-        }
+    let place = || facets::place(&step.spec.pipeline, &step.spec.environment);
+    let others = match is_outside(&step) {
+        true => other_steps(&view, &step, facets::MOVING_TO, &place()),
         false => Vec::new(),
     };
-    others.retain(|other| other.metadata.name != step.metadata.name);
+    let siblings = match &bundle {
+        Some(bundle) if tells_people(&step, bundle) => {
+            other_steps(&view, &step, facets::BUNDLE, &step.spec.bundle_ref)
+        }
+        _ => Vec::new(),
+    };
+    let around = Around { step: &step, bundle: bundle.as_ref(), pipeline: pipeline.as_ref(), now };
+    let organisation = ask(context, &view, seal.as_ref(), &around, &bundles);
+    let takes_back = bundle.as_ref().is_some_and(|bundle| takes_back(bundle, &bundles));
     drop(view);
     let health = match step.status.as_ref().and_then(|status| status.state) {
         Some(PromotionState::HealthChecking) => Some(look(controller, key, &step, now).await?),
@@ -122,6 +143,7 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         now,
         bundle,
         others,
+        siblings,
         hold,
         gates,
         gate_texts,
@@ -129,7 +151,46 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         health,
         previous: before,
         reverted,
+        takes_back,
+        organisation,
+        key_to_seal: seal.ok(),
     })
+}
+
+/// The steps with this facet in the namespace of a step, other than itself.
+fn other_steps(view: &View, step: &PromotionStep, facet: &'static str, value: &str) -> Vec<PromotionStep> {
+    let namespace = step.metadata.namespace.as_deref().unwrap_or_default();
+    let mut others: Vec<PromotionStep> = list(view, namespace, facet, value);
+    others.retain(|other| other.metadata.name != step.metadata.name);
+    others
+}
+
+/// What stands round a step.
+struct Around<'a> {
+    step: &'a PromotionStep,
+    bundle: Option<&'a Bundle>,
+    pipeline: Option<&'a Pipeline>,
+    now: Timestamp,
+}
+
+/// Asks the organisation's gates, as long as they can hold the step. Without the key nothing is known.
+fn ask(
+    context: &Context,
+    view: &View,
+    seal: Result<&SealKey, &String>,
+    around: &Around<'_>,
+    others: &[Bundle],
+) -> Result<Organisation, String> {
+    let key = seal.map_err(Clone::clone)?;
+    let Around { step, bundle, pipeline, now } = *around;
+    let Some(bundle) = bundle.filter(|_| is_before_the_change(step)) else {
+        return Ok(Organisation::default());
+    };
+    let namespace = step.metadata.namespace.as_deref().unwrap_or_default();
+    let policies = context.policy_namespaces.iter();
+    let gates: Vec<PolicyGate> = policies.flat_map(|place| list(view, place, facets::BUNDLE, "")).collect();
+    let steps: Vec<PromotionStep> = list(view, namespace, facets::BUNDLE, &step.spec.bundle_ref);
+    Ok(Organisation::of(&Ground { step, bundle, pipeline, gates: &gates, others, steps: &steps, key, now }))
 }
 
 /// Looks at what the adapter looks at, on the cluster that the step names.
@@ -141,13 +202,14 @@ async fn look(
 ) -> Result<HealthFacts, Next> {
     let context = &controller.context;
     let cluster = step.spec.health.as_ref().and_then(|health| health.cluster.as_deref());
-    let watches = match cluster {
-        None => context.watches.clone(),
-        Some(secret) => match context.clusters.watches(context, &key.0, secret).await {
-            Ok(watches) => watches,
-            Err(problem) => return Ok(health::unreachable(&step.spec, problem)),
+    let remote = match cluster {
+        None => None,
+        Some(secret) => match context.clusters.reach(&key.0, secret).await {
+            Ok(remote) => Some(remote),
+            Err(why) => return Ok(health::unknown(&step.spec, why)),
         },
     };
+    let watches = remote.as_ref().map_or(&context.workloads, |remote| &remote.watches);
     let kinds = health::kinds(&step.spec);
     for kind in &kinds {
         watches.ensure(kind);
@@ -158,9 +220,26 @@ async fn look(
     };
     let chosen = health::choose(&step.spec, &installed);
     // Listen first, then look: nothing that happens in between is missed.
-    let candidates = std::iter::once(&chosen.target).chain(&chosen.fallbacks).cloned().collect();
-    controller.following().follow(key, candidates);
+    let candidates: Vec<Target> = std::iter::once(&chosen.target).chain(&chosen.fallbacks).cloned().collect();
+    controller.following().follow(key, candidates.clone());
+    for target in candidates.iter().filter(|_| remote.is_some()) {
+        let Some(kind) = gvk_of(target).filter(|kind| watches.view([kind]).kind(kind).is_some()) else {
+            continue;
+        };
+        match remote.as_ref().map(|remote| remote.reached(&kind, &target.namespace, now)) {
+            Some(Reached::No(why)) => return Ok(health::unknown(&step.spec, Unknown::Unreachable(why))),
+            Some(Reached::NotKnown) => return Err(Next::At(Some(now + crate::RETRY))),
+            Some(Reached::Yes) | None => {}
+        }
+    }
     let view = watches.view(&kinds);
+    let looked_at: Vec<Gvk> = match view.known() {
+        true => candidates.iter().filter_map(gvk_of).collect(),
+        false => kinds,
+    };
+    if let Some(why) = view.lost(&looked_at) {
+        return Ok(health::unknown(&step.spec, Unknown::Unreachable(why.to_owned())));
+    }
     if !view.known() {
         return Err(Next::At(Some(now + crate::RETRY)));
     }
@@ -168,6 +247,18 @@ async fn look(
     drop(view);
     facts.contains = ancestry(controller, key, step, &facts).await;
     Ok(facts)
+}
+
+/// The UID of the step as last seen; empty when there is none.
+pub(super) fn uid(controller: &Controller, key: &Key) -> String {
+    let kind = gvk::<PromotionStep>();
+    let view = controller.context.watches.view([&kind]);
+    let step = view.kind(&kind).and_then(|steps| steps.get(Some(&key.0), &key.1));
+    step.map(|step| text(step.tree(), "/metadata/uid").to_owned()).unwrap_or_default()
+}
+
+fn gvk_of(target: &Target) -> Option<Gvk> {
+    Gvk::parse(&target.api_version, &target.kind)
 }
 
 fn select(view: &View, target: &Target) -> Vec<Value> {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{Controller, observe};
 use crate::driver::Key;
 use crate::facets;
-use crate::objects::{about, all_keys, before_and_after, gvk, key_of, keys, label, text};
+use crate::objects::{about, all_keys, before_and_after, get, gvk, key_of, keys, label, text};
 
 /// What each step that checks health looks at.
 #[derive(Default)]
@@ -94,6 +94,10 @@ pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
     if let Some(gate) = about(change, &gvk::<PolicyGate>()) {
         let (namespace, name) = key_of(gate);
         all.extend(controller.steps(&namespace, facets::MOVING_PAST, &name));
+        if controller.context.policy_namespaces.contains(&namespace) && asks_anew(change) {
+            let view = controller.context.watches.view(&[gvk::<PromotionStep>()]);
+            all.extend(keys::<PromotionStep>(&view, None, facets::MOVING, ""));
+        }
         if label(gate, "kardinal.io/freeze") == "true" {
             let pipeline = label(gate, "kardinal.io/pipeline");
             all.extend(controller.steps(&namespace, facets::MOVING_PIPELINE, pipeline));
@@ -125,16 +129,33 @@ fn moved(change: &Change) -> bool {
     old.map(place) != new.map(place)
 }
 
-/// The steps with a pull request in a repository that one of these URLs means.
-pub(super) fn in_repository(controller: &Controller, urls: &[String]) -> Vec<Key> {
-    let view = controller.context.watches.view(&[gvk::<PromotionStep>()]);
-    let Some(steps) = view.kind(&gvk::<PromotionStep>()) else { return Vec::new() };
+/// The steps with a pull request in a repository that one of these URLs means: those of this process, and the others.
+pub(super) fn in_repository(controller: &Controller, urls: &[String]) -> (Vec<Key>, Vec<Key>) {
+    let context = &controller.context;
+    let view = context.watches.view(&[gvk::<PromotionStep>()]);
+    let Some(steps) = view.kind(&gvk::<PromotionStep>()) else { return Default::default() };
     let merging = steps.filed(None, (facets::MERGING, String::new()));
-    let here = merging.filter(|(_, step)| {
+    let meant = merging.filter(|(_, step)| {
         let own = text(step.tree(), "/spec/git/url");
         urls.iter().any(|url| kardinal_scm::same_repository(own, url))
     });
-    here.map(|(name, _)| name.clone()).collect()
+    let keys: Vec<Key> = meant.map(|(name, _)| name.clone()).collect();
+    keys.into_iter().partition(|(namespace, name)| {
+        get::<PromotionStep>(&view, namespace, name).is_some_and(|step| context.serves(&step))
+    })
+}
+
+/// The steps that have a shard.
+pub(super) fn sharded(controller: &Controller) -> Vec<Key> {
+    let view = controller.context.watches.view(&[gvk::<PromotionStep>()]);
+    keys::<PromotionStep>(&view, None, facets::SHARDED, "")
+}
+
+/// Whether a gate came, went, or asks something else. What is written down about it changes no answer.
+fn asks_anew(change: &Change) -> bool {
+    let asked = |gate: &Value| ["/spec", "/metadata/labels"].map(|field| gate.pointer(field).cloned());
+    let (old, new) = before_and_after(change);
+    old.map(asked) != new.map(asked)
 }
 
 /// Whether the step begins to be deleted.

@@ -1,10 +1,12 @@
 //! Custom tasks: an HTTP call that says whether the promotion may go on.
 
-use kardinal_planner::promotion_step::{Outcome, TaskCall};
+use jiff::SignedDuration;
+use kardinal_planner::promotion_step::{Outcome, Retry, TaskCall};
 use reqwest::header::HeaderValue;
 use serde::Deserialize;
 
 use crate::Context;
+use crate::forges::authority;
 
 /// The longest answer that is read.
 const ANSWER_LIMIT: usize = 64 * 1024;
@@ -18,13 +20,18 @@ struct Answer {
 
 /// Calls the task's URL. Redirects are not followed: the answer would come from somebody whom nobody named.
 pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) -> Outcome {
-    let fault = |message: String| Outcome::Fault { message, retry_after: None };
+    let fault = |message: String| Outcome::Fault { message, retry: Retry::Soon };
+    let (host, port) = authority(&call.url);
+    if let Err(message) = context.reach.check_host(&host, port) {
+        return Outcome::Blocked { message };
+    }
     let mut request = context.http.post(&call.url).json(&call.body);
     if let Ok(timeout) = call.timeout.try_into() {
         request = request.timeout(timeout);
     }
     if let Some(secret) = &call.secret {
-        match context.credentials.value(context, namespace, &secret.name, &secret.key).await {
+        let named = (secret.name.as_str(), secret.key.as_str());
+        match context.credentials.value_for(context, namespace, named, &call.url).await {
             Ok(value) => match secret_header(value.reveal()) {
                 Some(value) => request = request.header(&call.header, value),
                 None => {
@@ -40,11 +47,23 @@ pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) ->
     }
     let response = match request.send().await {
         Ok(response) => response,
-        // The error without its URL, which may hold a secret.
-        Err(error) => return fault(format!("the task does not answer: {}", error.without_url())),
+        Err(error) => {
+            // The error without its URL, which may hold a secret.
+            let why = innermost(&error.without_url());
+            return match why.contains("--allowed-hosts") {
+                true => Outcome::Blocked { message: why },
+                false => fault(format!("the task does not answer: {why}")),
+            };
+        }
     };
     let status = response.status();
-    if status.is_server_error() || status.as_u16() == 429 {
+    if status == reqwest::StatusCode::TOO_MANY_REQUESTS {
+        let asked = response.headers().get(reqwest::header::RETRY_AFTER);
+        let asked = asked.and_then(|asked| asked.to_str().ok()?.trim().parse().ok());
+        let retry = Retry::Limited(asked.map(SignedDuration::from_secs));
+        return Outcome::Fault { message: format!("the task answered {status}"), retry };
+    }
+    if status.is_server_error() {
         return fault(format!("the task answered {status}"));
     }
     if !status.is_success() {
@@ -61,6 +80,15 @@ pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) ->
             message: "the task's answer is not `{\"success\": …, \"message\": …}`".to_owned(),
         },
     }
+}
+
+/// The part of an error that helps.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut inner = error;
+    while let Some(cause) = inner.source() {
+        inner = cause;
+    }
+    inner.to_string()
 }
 
 /// `Bearer <value>`, kept out of what is logged.

@@ -220,16 +220,26 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  kardinal promote my-app --env prod")]
+#[command(
+    after_help = "Examples:\n  kardinal promote my-app --env prod\n  kardinal promote my-app --env prod --dry-run"
+)]
 pub(crate) struct PromoteArguments {
     /// The Pipeline
     pub(crate) pipeline: String,
     /// The environment to promote to
     #[arg(long, value_name = "ENVIRONMENT")]
     pub(crate) env: String,
-    /// The Bundle whose content is promoted; otherwise the newest that is verified right before the environment
+    /// The Bundle whose content is promoted; otherwise what the environments right before have now
     #[arg(long, value_name = "NAME")]
     pub(crate) bundle: Option<String>,
+    /// Also when the version was taken back or has failed there
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Says what would happen, checks it on the server and creates nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) policies: PolicyNamespaces,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -252,7 +262,7 @@ pub(crate) struct ExplainArguments {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  kardinal rollback my-app --env prod\n  kardinal rollback my-app --env prod --emergency"
+    after_help = "Examples:\n  kardinal rollback my-app --env prod\n  kardinal rollback my-app --env prod --dry-run\n  kardinal rollback my-app --env prod --emergency"
 )]
 pub(crate) struct RollbackArguments {
     /// The Pipeline
@@ -260,12 +270,20 @@ pub(crate) struct RollbackArguments {
     /// The environment to bring back
     #[arg(long, value_name = "ENVIRONMENT")]
     pub(crate) env: String,
-    /// The Bundle to go back to; otherwise the one that was verified there before
+    /// The Bundle to go back to; otherwise the newest verified there before that was neither taken back nor has failed
     #[arg(long, value_name = "NAME")]
     pub(crate) to: Option<String>,
     /// Marks it for people as urgent
     #[arg(long)]
     pub(crate) emergency: bool,
+    /// Also to a Bundle that was taken back or has failed there
+    #[arg(long, requires = "to")]
+    pub(crate) force: bool,
+    /// Says what would happen, checks it on the server and creates nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) policies: PolicyNamespaces,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -376,15 +394,15 @@ pub(crate) enum PolicyCommand {
 
 const SIMULATE_HELP: &str = "\
 Examples:
-  kardinal policy simulate --pipeline my-app --env prod --time \"Saturday 3pm\"
+  kardinal policy simulate --env prod --time \"Saturday 3pm\"
   kardinal policy simulate --pipeline my-app --env prod --soak-minutes 45";
 
 #[derive(Debug, Args)]
 #[command(after_help = SIMULATE_HELP)]
 pub(crate) struct SimulateArguments {
-    /// The Pipeline
+    /// The Pipeline; otherwise all that have the environment
     #[arg(long, value_name = "NAME")]
-    pub(crate) pipeline: String,
+    pub(crate) pipeline: Option<String>,
     /// The environment whose gates are asked
     #[arg(long, value_name = "ENVIRONMENT")]
     pub(crate) env: String,
@@ -398,7 +416,7 @@ pub(crate) struct SimulateArguments {
     #[arg(long, value_name = "N")]
     pub(crate) soak_minutes: Option<u32>,
     /// The Bundle; otherwise the one that is on its way there
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "pipeline")]
     pub(crate) bundle: Option<String>,
     #[command(flatten)]
     pub(crate) policies: PolicyNamespaces,
@@ -451,6 +469,16 @@ pub(crate) enum PrCommand {
     Diff {
         #[command(flatten)]
         which: PrReference,
+        #[command(flatten)]
+        server: ServerArguments,
+    },
+    /// Opens the page of one pull request in a browser, and signs the browser in
+    Open {
+        #[command(flatten)]
+        which: PrReference,
+        /// Prints the address instead; it works once, within a minute
+        #[arg(long)]
+        print: bool,
         #[command(flatten)]
         server: ServerArguments,
     },

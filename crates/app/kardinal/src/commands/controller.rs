@@ -1,53 +1,120 @@
 //! `kardinal controller`: the same controllers on a cluster.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use kardinal_api::SYSTEM_NAMESPACE;
 use kardinal_cluster::{SystemClock, install};
-use kardinal_controllers::Controllers;
+use kardinal_controllers::{Controllers, Outside, Replica, Settings};
 use tokio_util::sync::CancellationToken;
 
-use crate::args::ControllerArguments;
+use crate::args::{ControllerArguments, WebArguments};
 use crate::failure::Failure;
 use crate::http::{self, Keys, Web};
 use crate::{connect, outside};
 
 /// Works until it is asked to stop.
 pub(crate) fn run(arguments: ControllerArguments) -> anyhow::Result<()> {
-    super::block_on(control(arguments))
+    let (http, web) = (arguments.http, arguments.web.clone());
+    super::block_on(work_until_asked(http, web, prepare(arguments)))
 }
 
-async fn control(arguments: ControllerArguments) -> anyhow::Result<()> {
+async fn prepare(arguments: ControllerArguments) -> anyhow::Result<Replica> {
     let client = connect::client(&arguments.server).await?;
+    greet(&client).await?;
+    let election = &arguments.election;
+    if !arguments.skip_install {
+        install::ensure_definitions(&client, &kardinal_api::crds()).await?;
+        if election.leader_elect {
+            install::ensure_namespace(&client, SYSTEM_NAMESPACE).await;
+        }
+    }
+    let bounds = arguments.controllers.bounds.on_a_cluster();
+    let git = Arc::new(outside::git(arguments.git_cache_dir.clone(), None, &bounds));
+    let outside = outside::outside(client.clone(), git, None, &bounds)?;
+    let mut replica = replica(client, arguments.controllers.settings(), outside);
+    if !election.leader_elect {
+        replica.identity = None;
+    }
+    Ok(replica)
+}
+
+/// Works as the prepared replica until somebody asks the program to end, who is heard from the beginning.
+pub(super) async fn work_until_asked(
+    http: Option<SocketAddr>,
+    web: WebArguments,
+    prepared: impl Future<Output = anyhow::Result<Replica>>,
+) -> anyhow::Result<()> {
+    let stop = stop_when_asked();
+    match stop.run_until_cancelled(prepared).await {
+        Some(replica) => serve(replica?, http, &web, stop).await,
+        None => Ok(()),
+    }
+}
+
+/// This process as one of several.
+pub(super) fn replica(client: kube::Client, settings: Settings, outside: Outside) -> Replica {
+    Replica {
+        client,
+        clock: Arc::new(SystemClock),
+        settings,
+        outside,
+        identity: Some(identity()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        controllers: Arc::new(Controllers::standby()),
+    }
+}
+
+/// A name that no other process has, and that tells people where this one is.
+fn identity() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let host = host.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
+    let host = Some(host.trim()).filter(|host| !host.is_empty()).unwrap_or("kardinal");
+    format!("{host}_{}_{}", std::process::id(), uuid::Uuid::new_v4())
+}
+
+/// Makes sure that the server is there before anything else is tried.
+pub(super) async fn greet(client: &kube::Client) -> anyhow::Result<()> {
     let version = client.apiserver_version().await;
     let version = version.map_err(|error| Failure::of_server("the server does not answer", error))?;
     tracing::info!(server = %version.git_version, "connected");
-    if !arguments.skip_install {
-        install::ensure_definitions(&client, &kardinal_api::crds()).await?;
-    }
-    let git = Arc::new(outside::git(arguments.git_cache_dir.clone(), None));
-    let outside = outside::outside(client.clone(), git, None)?;
-    let metrics = outside.metrics.clone();
-    let settings = arguments.controllers.settings();
-    let controllers = Arc::new(Controllers::start(client.clone(), Arc::new(SystemClock), &settings, outside));
-    tracing::info!("controllers run");
+    Ok(())
+}
+
+/// Cancelled once somebody asks the program to end.
+fn stop_when_asked() -> CancellationToken {
     let stop = CancellationToken::new();
-    let web = match arguments.http {
+    let asked = stop.clone();
+    tokio::spawn(async move {
+        if let Err(error) = super::asked_to_stop().await {
+            tracing::error!(%error, "signals cannot be heard");
+        }
+        asked.cancel();
+    });
+    stop
+}
+
+/// Runs the replica and its web side until `stop`.
+async fn serve(
+    replica: Replica,
+    http: Option<SocketAddr>,
+    limits: &WebArguments,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let web = match http {
         None => None,
         Some(address) => {
             let listener = http::bind(address).await?;
             tracing::info!(address = %listener.local_addr()?, "web side listens");
-            let web = Web::new(client, Keys::of_environment(), metrics, controllers.clone(), None);
+            let (client, metrics) = (replica.client.clone(), replica.outside.metrics.clone());
+            let web = Web::new(client, Keys::of_environment(), metrics, replica.controllers.clone(), None)
+                .with(limits);
             Some(tokio::spawn(http::serve(listener, Arc::new(web), stop.clone())))
         }
     };
-    super::asked_to_stop().await?;
-    stop.cancel();
+    replica.run(stop).await;
     if let Some(web) = web {
         web.await??;
-    }
-    // The web side has ended, so nobody else holds the controllers.
-    if let Some(controllers) = Arc::into_inner(controllers) {
-        controllers.stop().await;
     }
     Ok(())
 }

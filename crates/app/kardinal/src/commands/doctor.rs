@@ -3,6 +3,7 @@
 mod definitions;
 mod objects;
 mod pipelines;
+mod replicas;
 
 use serde::Serialize;
 
@@ -47,7 +48,7 @@ impl Finding {
 /// Looks at everything that the server tells, and prints it.
 pub(crate) fn run(arguments: DoctorArguments) -> anyhow::Result<()> {
     let findings = super::block_on(async { Ok(examine(&arguments).await) })?;
-    output::value(arguments.common.output, &findings, || findings.iter().map(told).collect())?;
+    output::coloured_value(arguments.common.output, &findings, || findings.iter().map(told).collect())?;
     match findings.iter().filter(|finding| finding.mark == Mark::Fail).count() {
         0 => Ok(()),
         count => {
@@ -65,6 +66,7 @@ fn told(finding: &Finding) -> String {
     let pad = " ".repeat(6_usize.saturating_sub(word.len()));
     let Finding { what, detail, .. } = finding;
     let remedy = finding.remedy.as_ref().map(|remedy| format!("        → {remedy}\n")).unwrap_or_default();
+    let (what, detail, remedy) = (output::clean(what), output::clean(detail), output::clean(&remedy));
     format!("{}{pad}{what}: {detail}\n{remedy}", output::mark(word))
 }
 
@@ -74,7 +76,8 @@ async fn examine(arguments: &DoctorArguments) -> Vec<Finding> {
     let server = match Server::connect(&arguments.common.server).await {
         Ok(server) => server,
         Err(error) => {
-            let remedy = "start one with `kardinal up`, or name one with `--kubeconfig`";
+            let known = error.downcast_ref::<Failure>().and_then(|failure| failure.hint.as_deref());
+            let remedy = known.unwrap_or("start one with `kardinal up`, or name one with `--kubeconfig`");
             findings.push(Finding::fail("server", format!("{error:#}"), remedy));
             return findings;
         }
@@ -95,6 +98,10 @@ async fn examine(arguments: &DoctorArguments) -> Vec<Finding> {
     findings.extend(kinds);
     if usable {
         match pipelines::check(&server, &arguments.policies.policy_namespaces).await {
+            Ok(more) => findings.extend(more),
+            Err(failure) => findings.push(unreadable(failure)),
+        }
+        match replicas::check(&server).await {
             Ok(more) => findings.extend(more),
             Err(failure) => findings.push(unreadable(failure)),
         }

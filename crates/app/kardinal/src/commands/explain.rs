@@ -15,7 +15,7 @@ pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<()> {
     super::block_on(async {
         let server = Server::connect(&arguments.common.server).await?;
         if !arguments.watch.watch {
-            output::text(&explained(&server, &arguments).await?.0);
+            output::coloured(&explained(&server, &arguments).await?.0);
             return Ok(());
         }
         let changes = of_pipeline(&server, &arguments.pipeline);

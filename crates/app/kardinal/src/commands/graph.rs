@@ -8,10 +8,12 @@ use std::path::Path;
 use kardinal_api::graph::Graph;
 use kardinal_graph::render;
 use kardinal_planner::graph::check::compile_nodes;
+use kardinal_planner::intent::check_name;
 use kube::Api;
 
 use crate::args::{Drawing, GraphArguments, GraphCommand, GraphSource, ServerArguments};
 use crate::failure::{Failure, Kind};
+use crate::server::not_a_name;
 use crate::{connect, manifest, output};
 
 /// Runs the subcommand.
@@ -59,6 +61,7 @@ fn is_graph(manifest: &serde_json::Value) -> bool {
 }
 
 async fn fetch(name: &str, server: &ServerArguments) -> anyhow::Result<Graph> {
+    check_name("graph", name).map_err(not_a_name)?;
     let client = connect::client(server).await?;
     let api: Api<Graph> = Api::default_namespaced(client);
     let graph = api.get(name).await;

@@ -8,7 +8,7 @@ use crate::{connect, output};
 /// Prints everything, or applies the definitions.
 pub(crate) fn run(arguments: InstallArguments) -> anyhow::Result<()> {
     if arguments.export {
-        output::text(&kardinal_api::install_yaml()?);
+        output::text(&kardinal_api::install_yaml(&arguments.policies.policy_namespaces)?);
         return Ok(());
     }
     super::block_on(async {

@@ -2,16 +2,18 @@
 
 use jiff::Timestamp;
 use kardinal_api::GoDuration;
-use kardinal_api::kardinal::{BUNDLE_LABEL, ENVIRONMENT_LABEL, PIPELINE_LABEL, PolicyGate};
+use kardinal_api::kardinal::{BUNDLE_LABEL, Bundle, ENVIRONMENT_LABEL, PIPELINE_LABEL, PolicyGate};
 use kardinal_planner::bundle::{GATE_TEMPLATE_LABEL, is_finished, label_value};
-use kardinal_planner::intent::{Override, override_gate};
+use kardinal_planner::intent::{Override, overridden_in, override_gate};
+use kube::Api;
 
 use crate::args::OverrideArguments;
 use crate::failure::{Failure, Kind};
-use crate::server::{Seen, Server, check_environment, listed, refused};
+use crate::server::{Seen, Server, about, check_environment, listed, refused};
 use crate::{output, who};
 
-/// Adds the override to every instance of the gate that a Bundle on its way waits at.
+/// Adds the override to every instance of the gate that a Bundle on its way waits at; for a gate of the organisation to its
+/// template, narrowed to that Bundle, because only there it counts.
 pub(crate) fn run(arguments: OverrideArguments) -> anyhow::Result<()> {
     super::block_on(async {
         let now = Timestamp::now();
@@ -25,9 +27,25 @@ pub(crate) fn run(arguments: OverrideArguments) -> anyhow::Result<()> {
         let mut changed = Vec::new();
         for gate in instances(&seen, &arguments)? {
             let stage = arguments.env.as_deref().or_else(|| label(gate, ENVIRONMENT_LABEL));
-            let wish = Override { reason: &arguments.reason, who: &who, stage, expires: Some(expires) };
-            let patch = override_gate(gate, &wish, now).map_err(refused)?;
-            changed.push(server.patch(gate, &patch).await?);
+            let mut wish =
+                Override { reason: &arguments.reason, who: &who, stage, expires: Some(expires), only: None };
+            match overridden_in(gate) {
+                None => {
+                    let patch = override_gate(gate, &wish, now).map_err(refused)?;
+                    server.patch(gate, &patch).await?;
+                }
+                Some(place) => {
+                    let template = template(&server, place).await?;
+                    let of_gate = |bundle: &&Bundle| {
+                        bundle.metadata.name.as_deref().map(label_value).as_deref()
+                            == label(gate, BUNDLE_LABEL)
+                    };
+                    wish.only = seen.bundles.iter().find(of_gate);
+                    let patch = override_gate(&template, &wish, now).map_err(refused)?;
+                    server.patch(&template, &patch).await.map_err(|failure| organisations(failure, place))?;
+                }
+            }
+            changed.push(gate);
         }
         output::value(arguments.common.output, &changed, || {
             let lines = changed.iter().map(|gate| {
@@ -42,6 +60,24 @@ pub(crate) fn run(arguments: OverrideArguments) -> anyhow::Result<()> {
             format!("{}\nNext:\n  kardinal explain {pipeline}\n", lines.collect::<String>())
         })
     })
+}
+
+/// A template of the organisation, as it is now: two overrides of one command follow each other.
+async fn template(server: &Server, place: (&str, &str)) -> Result<PolicyGate, Failure> {
+    let (namespace, name) = place;
+    let api: Api<PolicyGate> = Api::namespaced(server.client.clone(), namespace);
+    api.get(name).await.map_err(|error| organisations(about::<PolicyGate>(name, error), place))
+}
+
+/// Whoever may not write there cannot pass the gate, and must ask somebody who can.
+fn organisations(failure: Failure, (namespace, name): (&str, &str)) -> Failure {
+    match failure.kind {
+        Kind::Refused => failure.hint(format!(
+            "`{name}` is a gate of the organisation: its overrides count only in namespace `{namespace}`; ask \
+             somebody who may write there"
+        )),
+        _ => failure,
+    }
 }
 
 fn expiry(text: &str, now: Timestamp) -> Result<Timestamp, Failure> {

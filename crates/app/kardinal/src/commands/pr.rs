@@ -2,6 +2,8 @@
 
 mod change;
 mod diff;
+mod forge;
+mod open;
 mod show;
 
 use kardinal_api::forge::{PullRequest, PullRequestState};
@@ -25,8 +27,13 @@ pub(crate) fn run(arguments: PrArguments) -> anyhow::Result<()> {
             PrCommand::Diff { which, server } => {
                 let connected = Server::connect(&server).await?;
                 let request = request(&connected, &which).await?;
-                output::text(&diff::fetch(&server, &connected, &request, which.number).await?);
+                output::verbatim(&diff::fetch(&server, &connected, &request, which.number).await?);
                 Ok(())
+            }
+            PrCommand::Open { which, print, server } => {
+                let connected = Server::connect(&server).await?;
+                let request = request(&connected, &which).await?;
+                open::open(&server, &connected, &request, which.number, print).await
             }
             PrCommand::Approve { which, comment, who, common } => {
                 let (server, request) = find(&which, &common).await?;

@@ -1,16 +1,15 @@
 //! `kardinal promote`.
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Bundle, PromotionState};
-use kardinal_planner::bundle::{Route, is_finished, is_rollback};
-use kardinal_planner::explain::{Outcome, display_version};
-use kardinal_planner::intent;
+use kardinal_api::kardinal::Bundle;
+use kardinal_planner::explain::display_version;
+use kardinal_planner::intent::{self, Outlook, Promote, Promotion};
 use serde::Serialize;
 
-use crate::args::PromoteArguments;
-use crate::failure::{Failure, Kind};
+use crate::args::{Common, OutputFormat, PolicyNamespaces, PromoteArguments};
+use crate::failure::Failure;
 use crate::output;
-use crate::server::{Seen, Server, check_environment, listed, refused};
+use crate::server::{Seen, Server, check_environment, refused};
 
 /// What came of it.
 #[derive(Serialize)]
@@ -35,19 +34,36 @@ enum Coming {
     There,
 }
 
-/// Sends what a Bundle carries to an environment, unless it is on its way there already.
+/// Sends what the environments before have now, or what a Bundle carries, to an environment, unless it is on its way
+/// there already.
 pub(crate) fn run(arguments: PromoteArguments) -> anyhow::Result<()> {
     super::block_on(async {
         let server = Server::connect(&arguments.common.server).await?;
-        let seen = server.seen(&arguments.pipeline, &[]).await?;
+        let seen = server.seen(&arguments.pipeline, &arguments.policies.policy_namespaces).await?;
         check_environment(&seen.pipeline, &arguments.env)?;
-        let now = Timestamp::now();
-        let source = source(&seen, &arguments)?;
-        let (outcome, bundle) = match already(&seen, source, &arguments.env, now) {
-            Some((outcome, bundle)) => (outcome, bundle.clone()),
-            None => {
-                let wanted = intent::promote(&seen.pipeline, &arguments.env, source, now).map_err(refused)?;
-                (Coming::Created, server.create(&wanted, false).await?)
+        let bundles: Vec<&Bundle> = seen.bundles.iter().collect();
+        let wish = Promote {
+            pipeline: &seen.pipeline,
+            environment: &arguments.env,
+            source: arguments.bundle.as_deref().map(|name| seen.bundle(name)).transpose()?,
+            bundles: &bundles,
+            force: arguments.force,
+        };
+        let (outcome, bundle) = match intent::promote(&wish, Timestamp::now()).map_err(refused)? {
+            Promotion::OnItsWay(bundle) => (Coming::OnItsWay, bundle.clone()),
+            Promotion::There(bundle) => (Coming::There, bundle.clone()),
+            Promotion::New(wanted) => {
+                let what = format!("promote to {}", arguments.env);
+                let order = Order {
+                    what: &what,
+                    server: &server,
+                    seen: &seen,
+                    policies: &arguments.policies,
+                    common: &arguments.common,
+                    dry_run: arguments.dry_run,
+                };
+                let Some(made) = order.carry_out(&wanted).await? else { return Ok(()) };
+                (Coming::Created, made)
             }
         };
         let promoted = Promoted {
@@ -77,47 +93,42 @@ impl Promoted {
     }
 }
 
-/// The Bundle whose content is promoted: the one named, else the newest that is verified right before the environment.
-fn source<'a>(seen: &'a Seen, arguments: &PromoteArguments) -> Result<&'a Bundle, Failure> {
-    if let Some(name) = &arguments.bundle {
-        return seen.bundle(name);
-    }
-    let route = Route::whole(&seen.pipeline.spec).map_err(refused)?;
-    let upstreams: Vec<&str> =
-        route.stop(&arguments.env).map(|stop| stop.upstreams.clone()).unwrap_or_default();
-    let ready = |bundle: &&Bundle| {
-        let state = |name: &str| bundle.status.as_ref()?.environments.get(name)?.state;
-        upstreams.iter().all(|name| state(name) == Some(PromotionState::Verified)) && !is_rollback(bundle)
-    };
-    seen.bundles.iter().find(ready).ok_or_else(|| {
-        let env = &arguments.env;
-        let before = if upstreams.is_empty() {
-            String::new()
-        } else {
-            format!(" that is verified in {}", listed(upstreams.clone()))
-        };
-        Failure::new(Kind::NotFound, format!("there is no Bundle{before} to promote to `{env}`"))
-            .hint("name one with `--bundle`, or create one with `kardinal create bundle`")
-    })
+/// A Bundle that a person ordered: what it will do is said before it is done.
+pub(super) struct Order<'a> {
+    /// What is done, in words.
+    pub(super) what: &'a str,
+    pub(super) server: &'a Server,
+    pub(super) seen: &'a Seen,
+    pub(super) policies: &'a PolicyNamespaces,
+    pub(super) common: &'a Common,
+    /// Whether it is only said and checked.
+    pub(super) dry_run: bool,
 }
 
-/// The Bundle that brings the same content to the environment already, or has brought it.
-fn already<'a>(
-    seen: &'a Seen,
-    source: &Bundle,
-    environment: &str,
-    now: Timestamp,
-) -> Option<(Coming, &'a Bundle)> {
-    let explanation = seen.explain(Some(environment), now);
-    let promotion = explanation.environments.first()?;
-    let bundle = seen.bundle(promotion.bundle.as_deref()?).ok()?;
-    if bundle.spec.artifacts != source.spec.artifacts {
-        return None;
+impl Order<'_> {
+    /// Says what will happen, and creates the Bundle. In a dry run the server only checks it; the object is printed for
+    /// scripts, and nothing is given back.
+    pub(super) async fn carry_out(&self, wanted: &Bundle) -> anyhow::Result<Option<Bundle>> {
+        let would = if self.dry_run { "would" } else { "will" };
+        let name = wanted.metadata.name.as_deref().unwrap_or_default();
+        let plan =
+            format!("{}: Bundle \"{name}\" {would} bring\n{}", self.what, self.outlook(wanted)?.render());
+        match self.common.output {
+            OutputFormat::Table => output::text(&format!("{plan}\n")),
+            OutputFormat::Json | OutputFormat::Yaml => output::remark(plan.trim_end()),
+        }
+        let made = self.server.create(wanted, self.dry_run).await?;
+        if !self.dry_run {
+            return Ok(Some(made));
+        }
+        output::value(self.common.output, &made, || "nothing was created (--dry-run)\n".to_owned())?;
+        Ok(None)
     }
-    let finished = bundle.status.as_ref().and_then(|status| status.phase).is_some_and(is_finished);
-    match promotion.outcome {
-        Outcome::Verified => Some((Coming::There, bundle)),
-        _ if finished => None,
-        _ => Some((Coming::OnItsWay, bundle)),
+
+    fn outlook(&self, wanted: &Bundle) -> Result<Outlook, Failure> {
+        let bundles: Vec<&Bundle> = self.seen.bundles.iter().collect();
+        let gates: Vec<_> = self.seen.gates.iter().collect();
+        let namespaces = &self.policies.policy_namespaces;
+        intent::outlook(&self.seen.pipeline, wanted, &bundles, &gates, namespaces).map_err(refused)
     }
 }

@@ -5,6 +5,7 @@ use kardinal_api::kardinal::Bundle;
 use kardinal_planner::explain::display_version;
 use kardinal_planner::intent::{self, Rollback};
 
+use super::promote::Order;
 use crate::args::RollbackArguments;
 use crate::output;
 use crate::server::{Server, bundle_named, check_environment, refused};
@@ -13,20 +14,29 @@ use crate::server::{Server, bundle_named, check_environment, refused};
 pub(crate) fn run(arguments: RollbackArguments) -> anyhow::Result<()> {
     super::block_on(async {
         let server = Server::connect(&arguments.common.server).await?;
-        let pipeline = server.pipeline(&arguments.pipeline).await?;
-        check_environment(&pipeline, &arguments.env)?;
-        let bundles = server.bundles(&arguments.pipeline).await?;
-        let all: Vec<&Bundle> = bundles.iter().collect();
+        let seen = server.seen(&arguments.pipeline, &arguments.policies.policy_namespaces).await?;
+        check_environment(&seen.pipeline, &arguments.env)?;
+        let all: Vec<&Bundle> = seen.bundles.iter().collect();
         let wish = Rollback {
-            pipeline: &pipeline,
+            pipeline: &seen.pipeline,
             environment: &arguments.env,
-            to: arguments.to.as_deref().map(|name| bundle_named(&bundles, name)).transpose()?,
+            to: arguments.to.as_deref().map(|name| seen.bundle(name)).transpose()?,
             bundles: &all,
             emergency: arguments.emergency,
+            force: arguments.force,
         };
         let wanted = intent::rollback(&wish, Timestamp::now()).map_err(refused)?;
-        let made = server.create(&wanted, false).await?;
-        output::value(arguments.common.output, &made, || told(&arguments, &made, &bundles))
+        let what = format!("roll back {}", arguments.env);
+        let order = Order {
+            what: &what,
+            server: &server,
+            seen: &seen,
+            policies: &arguments.policies,
+            common: &arguments.common,
+            dry_run: arguments.dry_run,
+        };
+        let Some(made) = order.carry_out(&wanted).await? else { return Ok(()) };
+        output::value(arguments.common.output, &made, || told(&arguments, &made, &seen.bundles))
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use kardinal_apiserver::{Options, ServeHandle, Server, write_kubeconfig};
+use kardinal_apiserver::{Limits, Options, ServeHandle, Server, write_kubeconfig, write_private};
 use kardinal_cluster::{SystemClock, install};
 use kardinal_controllers::{Controllers, GraphController, LocalForge};
 use tokio::net::TcpListener;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::UpArguments;
 use crate::failure::{Failure, Kind};
 use crate::http::{self, Keys, Web};
-use crate::{demo, output, outside};
+use crate::{demo, output, outside, private};
 
 /// Serves until it is asked to stop.
 pub(crate) fn run(arguments: UpArguments) -> anyhow::Result<()> {
@@ -25,10 +25,11 @@ async fn serve(arguments: UpArguments) -> anyhow::Result<()> {
     // Whoever asks during the start is heard, too.
     let asked = tokio::spawn(super::asked_to_stop());
     let dir = &arguments.data_dir;
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
+    private::data_folder(dir)?;
     let endpoints = dir.join("endpoints.json");
     let data_dir = (!arguments.ephemeral).then(|| dir.clone());
-    let server = Server::start(Options { data_dir, ..Options::default() }).await?;
+    let limits = Limits { connections: arguments.web.connections(), ..Limits::default() };
+    let server = Server::start(Options { data_dir, limits, ..Options::default() }).await?;
     // Only now is the directory ours. Whoever waits for the file must not find that of the last run.
     remove(&endpoints)?;
     let handle = listen(&server, &arguments).await?;
@@ -36,7 +37,10 @@ async fn serve(arguments: UpArguments) -> anyhow::Result<()> {
     install::ensure_definitions(&client, &kardinal_api::crds()).await?;
     let running = match arguments.no_controllers {
         true => None,
-        false => Some(start(&arguments, client.clone()).await?),
+        false => {
+            super::version::announce(&client).await?;
+            Some(start(&arguments, client.clone()).await?)
+        }
     };
     let place = Place {
         kubernetes: format!("https://{}", handle.local_addr()),
@@ -91,8 +95,7 @@ async fn bind_web(arguments: &UpArguments) -> anyhow::Result<TcpListener> {
         None => http::bind(arguments.http).await?,
     };
     let port = listener.local_addr()?.port();
-    std::fs::write(&file, format!("{port}\n"))
-        .with_context(|| format!("cannot write `{}`", file.display()))?;
+    write_private(&file, format!("{port}\n").as_bytes())?;
     Ok(listener)
 }
 
@@ -122,13 +125,18 @@ async fn start(arguments: &UpArguments, client: kube::Client) -> anyhow::Result<
         store: Arc::new(kardinal_forge::Store::new(dir.join("repositories"))),
         url: format!("{url}/git/"),
     };
-    let git = Arc::new(outside::git(dir.join("git-cache"), Some(&forge)));
-    let outside = outside::outside(client.clone(), git.clone(), Some(forge.clone()))?;
+    for folder in ["repositories", "git-cache"] {
+        private::folder(&dir.join(folder))?;
+    }
+    let bounds = arguments.controllers.bounds.on_this_machine();
+    let git = Arc::new(outside::git(dir.join("git-cache"), Some(&forge), &bounds));
+    let outside = outside::outside(client.clone(), git.clone(), Some(forge.clone()), &bounds)?;
     let metrics = outside.metrics.clone();
     let settings = arguments.controllers.settings();
     let controllers = Arc::new(Controllers::start(client.clone(), Arc::new(SystemClock), &settings, outside));
     let keys = Keys::of_directory(&arguments.data_dir)?;
-    let web = Arc::new(Web::new(client, keys, metrics, controllers.clone(), Some(forge.clone())));
+    let web = Web::new(client, keys, metrics, controllers.clone(), Some(forge.clone()));
+    let web = Arc::new(web.with(&arguments.web));
     let web = tokio::spawn(http::serve(listener, web, stop.clone()));
     Ok(Running { controllers, web, forge, git, url, stop, _passing: passing })
 }
@@ -169,10 +177,8 @@ pub(crate) struct Place {
 impl Place {
     fn write(&self, path: &Path) -> anyhow::Result<()> {
         let written = serde_json::json!({"kubernetes": self.kubernetes, "http": self.web});
-        // Whoever waits for the file must find all of it.
-        let half = path.with_extension("json.new");
-        std::fs::write(&half, format!("{written:#}\n")).context("cannot write `endpoints.json`")?;
-        std::fs::rename(&half, path).context("cannot write `endpoints.json`")
+        // Whoever waits for the file finds all of it.
+        Ok(write_private(path, format!("{written:#}\n").as_bytes())?)
     }
 
     /// Where the kubeconfig is.

@@ -9,6 +9,8 @@ use kardinal_api::kardinal::{Bundle, PromotionState};
 use kardinal_planner::bundle::ROLLBACK_LABEL;
 use kardinal_planner::explain::{Explanation, Outcome, Promotion, Wait, WaitOn, display_version};
 
+use crate::output::clean_line;
+
 const GREEN: &str = "\x1b[32m";
 const RED: &str = "\x1b[31m";
 const YELLOW: &str = "\x1b[33m";
@@ -106,6 +108,7 @@ impl Board {
     fn line(&self, text: &mut String, now: Timestamp, what: &str, row: &Row, until: &str) {
         let time = now.to_zoned(self.zone.clone()).strftime("%H:%M:%S");
         let Row { version, state, colour } = row;
+        let (what, version, state) = (clean_line(what), clean_line(version), clean_line(state));
         let _ = writeln!(text, "{time}  {what:<8}  {version:<13}  {colour}{state}{PLAIN}{until}");
     }
 }
@@ -129,7 +132,9 @@ fn row(promotion: &Promotion) -> Option<Row> {
             Some((WaitOn::PullRequest, wait)) => (format!("merges {} by itself", wait.name), PLAIN),
             Some((WaitOn::Health, _)) => ("is deployed, waits to be healthy".to_owned(), PLAIN),
             Some((WaitOn::Bundle, wait)) => (format!("waits for {}: {}", wait.name, wait.detail), YELLOW),
-            Some((WaitOn::Pause | WaitOn::Action, wait)) => (format!("waits: {}", wait.detail), YELLOW),
+            Some((WaitOn::Pause | WaitOn::Agent | WaitOn::Action | WaitOn::Outside, wait)) => {
+                (format!("waits: {}", wait.detail), YELLOW)
+            }
             // Without a step, what comes next may as well be a gate.
             Some((WaitOn::Controller, _)) | None if promotion.state.is_none() => return None,
             Some((WaitOn::Controller, _)) | None => ("promoting".to_owned(), PLAIN),

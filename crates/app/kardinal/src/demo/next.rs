@@ -49,25 +49,31 @@ impl Commands {
     }
 
     /// What can be typed now, each with what it is for.
-    pub(super) fn offers(&self, next: Next) -> [(String, &'static str); 3] {
+    pub(super) fn offers(&self, next: Next) -> Vec<(String, &'static str)> {
         let Commands { program, server } = self;
-        let second = match next {
-            Next::Merge(number) => (
-                format!("{program} pr merge {number} --repo {REPOSITORY}{server}"),
-                "approve: the version goes to prod",
-            ),
-            Next::Release => {
-                (format!("{program} create bundle {APP} --image {IMAGE}:1.3.0{server}"), "the next version")
-            }
-        };
-        [
-            (format!("{program} explain {APP} --watch{server}"), "why it waits, and until when"),
-            second,
-            (
-                format!("{program} create bundle {APP} --image {IMAGE}:1.2.0-broken{server}"),
-                "a version that never gets healthy: it is taken back by itself",
-            ),
-        ]
+        let mut offers =
+            vec![(format!("{program} explain {APP} --watch{server}"), "why it waits, and until when")];
+        match next {
+            Next::Merge(number) => offers.extend([
+                (
+                    format!("{program} pr open {number} --repo {REPOSITORY}{server}"),
+                    "the pull request in a browser, which is signed in by it",
+                ),
+                (
+                    format!("{program} pr merge {number} --repo {REPOSITORY}{server}"),
+                    "approve: the version goes to prod",
+                ),
+            ]),
+            Next::Release => offers.push((
+                format!("{program} create bundle {APP} --image {IMAGE}:1.3.0{server}"),
+                "the next version",
+            )),
+        }
+        offers.push((
+            format!("{program} create bundle {APP} --image {IMAGE}:1.2.0-broken{server}"),
+            "a version that never gets healthy: it is taken back by itself",
+        ));
+        offers
     }
 }
 
@@ -133,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn each_situation_has_three_commands() {
+    fn each_situation_has_its_commands() {
         let commands = Commands { program: "kardinal".to_owned(), server: " --kubeconfig x".to_owned() };
         let merge = offered(&commands.offers(Next::Merge(7)));
         let typed: Vec<&str> = merge.lines().filter_map(|line| line.strip_prefix("  kardinal ")).collect();
@@ -141,6 +147,7 @@ mod tests {
             typed,
             [
                 "explain my-app --watch --kubeconfig x",
+                "pr open 7 --repo demo --kubeconfig x",
                 "pr merge 7 --repo demo --kubeconfig x",
                 "create bundle my-app --image ghcr.io/myorg/my-app:1.2.0-broken --kubeconfig x",
             ]

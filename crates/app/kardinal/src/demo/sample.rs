@@ -171,6 +171,7 @@ async fn permit(organisation: &Server, gate: &PolicyGate, now: Timestamp) -> any
         who: "kardinal up --demo",
         stage: Some("prod"),
         expires: now.checked_add(PERMISSION).ok(),
+        only: None,
     };
     organisation.patch(gate, &override_gate(gate, &wish, now).map_err(refused)?).await?;
     Ok(vec![format!("It is a weekend: an override lets prod pass the gate `{WEEKEND}` for one hour.\n")])

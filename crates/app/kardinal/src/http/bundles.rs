@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
-use http::{HeaderMap, StatusCode, header};
+use http::{StatusCode, header};
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{Bundle, Pipeline};
 use kardinal_planner::intent::{self, BundleRequest, Problem};
@@ -17,58 +15,89 @@ use kube::api::PostParams;
 use serde_json::json;
 
 use super::Web;
-use super::keys::bearer;
 use super::limits::BURST;
+use super::reading::{self, Unread};
+use super::signed::Claim;
 
-/// The header that signs the body.
-const SIGNATURE: &str = "x-kardinal-signature";
-/// Asking twice with the same key makes one Bundle.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The largest body that CI may send.
+const BODY_LIMIT: usize = 1024 * 1024;
 /// Bundles are named by the second; so many later seconds are tried when that name is taken.
 const TRIES: i64 = 5;
 
-pub(super) async fn create(
-    State(web): State<Arc<Web>>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Response {
-    let body = match body {
-        Ok(body) => body,
-        Err(rejection) => return told(rejection.status(), &rejection.body_text()),
+pub(super) async fn create(State(web): State<Arc<Web>>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let now = Timestamp::now();
+    // Without all that a signature needs, nothing of the body is read.
+    let claim = match Claim::of(&head.headers, now) {
+        Ok(claim) => claim,
+        Err(message) => return unauthorized(&message),
     };
-    if let Err(message) = admit(&web, &headers, &body) {
-        return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], error(message))
-            .into_response();
+    let body = match reading::whole(body, BODY_LIMIT).await {
+        Ok(body) => body,
+        Err(Unread::TooLarge) => {
+            return told(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 1 MiB");
+        }
+        Err(Unread::Broken) => return told(StatusCode::BAD_REQUEST, "the body broke off"),
+    };
+    let request = read(&body);
+    if let Err(response) = admit(&web, &claim, &body, request.as_ref().ok()).await {
+        return *response;
     }
-    let request = match read(&body) {
+    let request = match request {
         Ok(request) => request,
         Err(problems) => return wrong(&problems),
     };
-    let namespace = request.namespace.as_deref().unwrap_or("default");
+    let namespace = namespace_of(&request);
     if let Err(wait) = web.limits.take(namespace, &request.pipeline, Instant::now()) {
         let seconds = wait.as_secs().saturating_add(1).to_string();
         let message = format!("more than {BURST} requests a minute for Pipeline `{}`", request.pipeline);
         return (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, seconds)], error(&message))
             .into_response();
     }
-    match make(&web, namespace, &request, headers.get(IDEMPOTENCY_KEY)).await {
+    if claim.key.is_none() && !web.copies.is_first(&claim, now) {
+        let message = "this very request was here before: send an `Idempotency-Key` to be able to repeat it";
+        return told(StatusCode::CONFLICT, message);
+    }
+    match make(&web, namespace, &request, claim.key).await {
         Ok(response) => response,
-        Err(response) => *response,
+        Err(response) => {
+            web.copies.forget(&claim);
+            *response
+        }
     }
 }
 
-/// Who calls, and whether the body is theirs: both are needed.
-fn admit(web: &Web, headers: &HeaderMap, body: &[u8]) -> Result<(), &'static str> {
-    if !bearer(headers).is_some_and(|token| web.keys.admits(token)) {
-        return Err("the bearer token is missing or wrong");
+fn namespace_of(request: &BundleRequest) -> &str {
+    request.namespace.as_deref().unwrap_or("default")
+}
+
+/// Who calls, and whether the request is theirs: both are needed. The operator's keys hold everywhere, those of a team
+/// where they stand.
+async fn admit(
+    web: &Web,
+    claim: &Claim<'_>,
+    body: &[u8],
+    request: Option<&BundleRequest>,
+) -> Result<(), Box<Response>> {
+    let refuse = |message: &str| Box::new(unauthorized(message));
+    if claim.is_proved_by(&web.keys.ci, body).map_err(refuse)? {
+        return Ok(());
     }
-    let signature = headers.get(SIGNATURE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if !web.keys.signed(body, signature) {
-        return Err(
-            "`X-Kardinal-Signature: sha256=<hex>` must be the HMAC-SHA256 of the body with the signing key",
-        );
+    let Some(request) = request else { return Err(refuse(WRONG_TOKEN)) };
+    let keys = web.tenants.keys(namespace_of(request), &request.pipeline).await.map_err(|cause| {
+        tracing::warn!(error = %cause, "the CI tokens of a namespace cannot be read");
+        Box::new(told(StatusCode::SERVICE_UNAVAILABLE, "tokens cannot be read now; try again"))
+    })?;
+    match claim.is_proved_by(&keys, body).map_err(refuse)? {
+        true => Ok(()),
+        false => Err(refuse(WRONG_TOKEN)),
     }
-    Ok(())
+}
+
+const WRONG_TOKEN: &str = "the bearer token is not one for this Pipeline";
+
+fn unauthorized(message: &str) -> Response {
+    (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], error(message)).into_response()
 }
 
 fn read(body: &[u8]) -> Result<BundleRequest, Vec<Problem>> {
@@ -82,12 +111,9 @@ async fn make(
     web: &Web,
     namespace: &str,
     request: &BundleRequest,
-    key: Option<&http::HeaderValue>,
+    key: Option<&str>,
 ) -> Result<Response, Box<Response>> {
     let refuse = |problem: Problem| Box::new(wrong(&[problem]));
-    let key = key.map(|value| value.to_str()).transpose().map_err(|_| {
-        refuse(Problem::new("Idempotency-Key", "has characters that are not printable ASCII"))
-    })?;
     let pipelines: Api<Pipeline> = Api::namespaced(web.client.clone(), namespace);
     let pipeline = pipelines.get_opt(&request.pipeline).await.map_err(|error| failed(&error))?;
     let Some(pipeline) = pipeline else {

@@ -1,62 +1,64 @@
 //! The secrets of the web side: made once, kept where only the owner reads them.
 
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
+
+use super::signed::CiKey;
+use crate::private;
 
 /// What callers must know.
 #[derive(Clone)]
 pub(crate) struct Keys {
-    /// The bearer token of `/api/v1` and `/git`.
-    pub(crate) token: String,
-    /// Signs the bodies that go to `/api/v1`.
-    pub(crate) signing_key: String,
+    /// Those of CI that hold for every namespace: the current ones, and those before them while they are replaced.
+    pub(super) ci: Vec<CiKey>,
+    /// The password of `/git` and of the pages of pull requests; it is the owner's and not for CI.
+    git_token: String,
     /// Signs webhooks.
-    pub(crate) webhook_secret: String,
+    pub(super) webhook_secret: String,
 }
 
 impl Keys {
     /// Those of a data directory, made on first use.
     pub(crate) fn of_directory(directory: &Path) -> anyhow::Result<Keys> {
+        let made = |name: &str| read_or_make(&directory.join(name));
+        let current = CiKey { token: made("api-token")?, signing_key: made("api-signing-key")? };
+        let previous = CiKey::pair(
+            read(&directory.join("api-token.previous"))?,
+            read(&directory.join("api-signing-key.previous"))?,
+        );
         Ok(Keys {
-            token: read_or_make(&directory.join("api-token"))?,
-            signing_key: read_or_make(&directory.join("api-signing-key"))?,
-            webhook_secret: read_or_make(&directory.join("webhook-secret"))?,
+            ci: [Some(current), previous].into_iter().flatten().collect(),
+            git_token: made("git-token")?,
+            webhook_secret: made("webhook-secret")?,
         })
     }
 
     /// Those of the environment, as a cluster's Secret sets them. A missing one is random: nobody knows it.
     pub(crate) fn of_environment() -> Keys {
-        let read = |name: &str| {
-            let set = std::env::var(name).ok().filter(|text| !text.is_empty());
-            set.unwrap_or_else(|| {
-                tracing::warn!("{name} is not set: nobody gets in where it is asked for");
-                random()
-            })
-        };
+        let set = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+        let current = CiKey::pair(set("KARDINAL_API_TOKEN"), set("KARDINAL_API_SIGNING_KEY"));
+        if current.is_none() {
+            tracing::info!(
+                "KARDINAL_API_TOKEN and KARDINAL_API_SIGNING_KEY are not set: only CI with the token of a namespace gets in"
+            );
+        }
+        let previous =
+            CiKey::pair(set("KARDINAL_API_TOKEN_PREVIOUS"), set("KARDINAL_API_SIGNING_KEY_PREVIOUS"));
         Keys {
-            token: read("KARDINAL_API_TOKEN"),
-            signing_key: read("KARDINAL_API_SIGNING_KEY"),
-            webhook_secret: read("KARDINAL_WEBHOOK_SECRET"),
+            ci: [current, previous].into_iter().flatten().collect(),
+            git_token: random(),
+            webhook_secret: set("KARDINAL_WEBHOOK_SECRET").unwrap_or_else(|| {
+                tracing::warn!("KARDINAL_WEBHOOK_SECRET is not set: every webhook is refused");
+                random()
+            }),
         }
     }
 
-    /// Whether a bearer token is ours; takes as long for a wrong one as for a right one.
-    pub(crate) fn admits(&self, token: &str) -> bool {
-        self.token.as_bytes().ct_eq(token.as_bytes()).into()
-    }
-
-    /// Whether a body is signed with our key: `sha256=<hex>`.
-    pub(crate) fn signed(&self, body: &[u8], signature: &str) -> bool {
-        let Some(expected) = signature.strip_prefix("sha256=").and_then(unhex) else { return false };
-        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(self.signing_key.as_bytes()) else { return false };
-        mac.update(body);
-        mac.verify_slice(&expected).is_ok()
+    /// Whether a token is the one of Git; takes as long for a wrong one as for a right one.
+    pub(super) fn is_git_token(&self, token: &str) -> bool {
+        self.git_token.as_bytes().ct_eq(token.as_bytes()).into()
     }
 }
 
@@ -66,60 +68,79 @@ pub(super) fn bearer(headers: &http::HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    if !text.len().is_multiple_of(2) || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return None;
-    }
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok()).collect()
+/// 64 characters that nobody can guess.
+pub(super) fn random() -> String {
+    format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
 }
 
-fn random() -> String {
-    format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
+/// What a file says; nothing if it is missing or empty. Whoever else could read it cannot any more.
+fn read(path: &Path) -> anyhow::Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => {
+            private::tighten_file(path)?;
+            Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty()))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+    }
 }
 
 /// Whoever comes second reads what the first one wrote.
 fn read_or_make(path: &Path) -> anyhow::Result<String> {
-    match std::fs::read_to_string(path) {
-        Ok(text) if !text.trim().is_empty() => return Ok(text.trim().to_owned()),
-        Ok(_) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+    if let Some(text) = read(path)? {
+        return Ok(text);
     }
     let text = random();
-    let made = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    made.and_then(|mut file| writeln!(file, "{text}").and_then(|()| file.sync_all()))
-        .with_context(|| format!("cannot write `{}`", path.display()))?;
+    private::write_file(path, &format!("{text}\n"))?;
     Ok(text)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
     fn keys_are_made_once_and_are_private() {
-        use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
+        // A file of somebody's own, readable for all.
+        std::fs::write(dir.path().join("api-token"), "own\n").unwrap();
+        std::fs::set_permissions(dir.path().join("api-token"), std::fs::Permissions::from_mode(0o644))
+            .unwrap();
         let first = Keys::of_directory(dir.path()).unwrap();
         let second = Keys::of_directory(dir.path()).unwrap();
-        assert!(first.token == second.token && first.signing_key == second.signing_key);
-        assert!(first.token.len() == 64 && first.token != first.signing_key);
-        let mode = std::fs::metadata(dir.path().join("api-token")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
+        assert!(first.ci == second.ci && first.git_token == second.git_token);
+        assert_eq!(first.ci.len(), 1);
+        let own = first.ci.first().unwrap();
+        assert!(own.token == "own" && own.signing_key.len() == 64 && own.signing_key != first.git_token);
+        for file in ["api-token", "api-signing-key", "git-token", "webhook-secret"] {
+            let mode = std::fs::metadata(dir.path().join(file)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{file}");
+        }
     }
 
     #[test]
-    fn only_the_right_signature_counts() {
-        let key = |text: &str| text.to_owned();
-        let keys = Keys { token: key("t"), signing_key: key("key"), webhook_secret: key("w") };
-        let mut mac = Hmac::<Sha256>::new_from_slice(b"key").unwrap();
-        mac.update(b"body");
-        let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-        assert!(keys.signed(b"body", &format!("sha256={hex}")));
-        for wrong in ["", "sha256=", "sha256=zz", "sha256=+a", &hex, &format!("sha1={hex}")] {
-            assert!(!keys.signed(b"body", wrong), "{wrong}");
+    fn the_token_of_git_and_that_of_ci_are_two() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = Keys::of_directory(dir.path()).unwrap();
+        let token = std::fs::read_to_string(dir.path().join("git-token")).unwrap();
+        assert!(keys.is_git_token(token.trim()));
+        assert!(keys.ci.iter().all(|key| !keys.is_git_token(&key.token)));
+    }
+
+    #[test]
+    fn the_keys_before_hold_while_they_are_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Keys::of_directory(dir.path()).unwrap();
+        for file in ["api-token", "api-signing-key"] {
+            let kept = dir.path().join(format!("{file}.previous"));
+            std::fs::rename(dir.path().join(file), kept).unwrap();
         }
-        assert!(!keys.signed(b"bodY", &format!("sha256={hex}")));
-        assert!(keys.admits("t") && !keys.admits("") && !keys.admits("tt"));
+        let second = Keys::of_directory(dir.path()).unwrap();
+        assert_eq!(second.ci.len(), 2);
+        assert!(second.ci.first() != first.ci.first() && second.ci.last() == first.ci.first());
+        std::fs::remove_file(dir.path().join("api-token.previous")).unwrap();
+        assert_eq!(Keys::of_directory(dir.path()).unwrap().ci.len(), 1);
     }
 }

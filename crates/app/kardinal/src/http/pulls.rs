@@ -1,20 +1,24 @@
 //! The local forge's side doors: who may push where, and what a pull request is about.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use axum::extract::{Path, State};
+use axum::Json;
+use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, StatusCode, header};
 use kardinal_api::forge::{PullRequest, PullRequestState};
-use kardinal_forge::{Credentials, Identity, RefChange, same_secret};
+use kardinal_forge::{Credentials, Identity, RefChange};
+use kardinal_planner::intent::{check_name, check_namespace};
 use kube::Api;
 use kube::api::ListParams;
 
 use super::Web;
 use super::keys::bearer;
+use super::sessions::cookie;
 
 /// Nothing on the page is a script or comes from elsewhere.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:3rem auto;padding:0 1rem}\
     pre{background:#f4f4f4;padding:1rem;overflow:auto}small{color:#666}";
 
@@ -34,7 +38,7 @@ impl kardinal_forge::Guard for Guard {
         let name =
             credentials.user.clone().filter(|user| !user.is_empty()).unwrap_or_else(|| "somebody".to_owned());
         // Kardinal itself does not come this way, so nobody is trusted to push to protected branches.
-        same_secret(&credentials.secret, &self.web.keys.token).then_some(Identity { name, trusted: false })
+        self.web.keys.is_git_token(&credentials.secret).then_some(Identity { name, trusted: false })
     }
 
     fn protected(&self, namespace: &str, name: &str, branch: &str) -> bool {
@@ -49,37 +53,97 @@ impl kardinal_forge::Guard for Guard {
 /// A refusal in words.
 type Refusal = (StatusCode, String);
 
-/// The page behind the URL that a pull request carries. Without the token it tells what it is about and no more.
+/// Which pull request: namespace, repository, number.
+type Which = (String, String, u64);
+
+/// The code in the URL that `kardinal pr open` gives to a browser.
+#[derive(serde::Deserialize)]
+pub(super) struct SignIn {
+    code: Option<String>,
+}
+
+/// A code for one browser, for whoever has the token of Git.
+pub(super) async fn sign_in(State(web): State<Arc<Web>>, headers: HeaderMap) -> Result<Response, Refusal> {
+    must_have_token(&web, &headers)?;
+    Ok(Json(serde_json::json!({"code": web.sessions.code(Instant::now())})).into_response())
+}
+
+/// The page behind the URL that a pull request carries. Whoever is not signed in learns how to, and nothing else.
 pub(super) async fn page(
     State(web): State<Arc<Web>>,
-    Path((namespace, repository, number)): Path<(String, String, u64)>,
+    Path(which): Path<Which>,
+    Query(sign_in): Query<SignIn>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let request = find(&web, &namespace, &repository, number).await?;
-    let admitted = bearer(&headers).is_some_and(|token| web.keys.admits(token));
-    let diff = match admitted {
-        true => Some(read_diff(&web, &namespace, &request).await?),
-        false => None,
-    };
-    let headers = [
-        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ];
-    Ok((headers, render(&request, number, diff.as_deref())).into_response())
+    check(&which)?;
+    let (namespace, repository, number) = &which;
+    if let Some(session) = sign_in.code.and_then(|code| web.sessions.redeem(&code, Instant::now())) {
+        // The code is used up; it need not stay in the address.
+        let location = format!("/forge/{namespace}/{repository}/pulls/{number}");
+        let headers = [(header::LOCATION, location), (header::SET_COOKIE, cookie(&session))];
+        return Ok((StatusCode::SEE_OTHER, headers).into_response());
+    }
+    if !web.sessions.admit(&headers, Instant::now()) && !has_token(&web, &headers) {
+        return Ok(html(StatusCode::UNAUTHORIZED, signed_out(namespace, repository, *number)));
+    }
+    let request = find(&web, namespace, repository, *number).await?;
+    let diff = read_diff(&web, namespace, &request).await?;
+    Ok(html(StatusCode::OK, render(&request, *number, &diff)))
 }
 
 /// What a pull request changes, in the form of `git diff`.
 pub(super) async fn diff(
     State(web): State<Arc<Web>>,
-    Path((namespace, repository, number)): Path<(String, String, u64)>,
+    Path(which): Path<Which>,
     headers: HeaderMap,
 ) -> Result<String, Refusal> {
-    if !bearer(&headers).is_some_and(|token| web.keys.admits(token)) {
-        return Err((StatusCode::UNAUTHORIZED, "the bearer token is missing or wrong\n".to_owned()));
-    }
+    must_have_token(&web, &headers)?;
+    check(&which)?;
+    let (namespace, repository, number) = which;
     let request = find(&web, &namespace, &repository, number).await?;
     read_diff(&web, &namespace, &request).await
+}
+
+fn has_token(web: &Web, headers: &HeaderMap) -> bool {
+    bearer(headers).is_some_and(|token| web.keys.is_git_token(token))
+}
+
+fn must_have_token(web: &Web, headers: &HeaderMap) -> Result<(), Refusal> {
+    match has_token(web, headers) {
+        true => Ok(()),
+        false => Err((StatusCode::UNAUTHORIZED, "the bearer token is missing or wrong\n".to_owned())),
+    }
+}
+
+/// Nothing but names becomes part of a question to the API server.
+fn check((namespace, repository, _): &Which) -> Result<(), Refusal> {
+    let checked = check_namespace("namespace", namespace).and_then(|()| check_name("repository", repository));
+    checked.map_err(|problem| (StatusCode::NOT_FOUND, format!("{problem}\n")))
+}
+
+fn html(code: StatusCode, page: String) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    (code, headers, page).into_response()
+}
+
+/// All that somebody learns who is not signed in. The names come from the address, so they have been checked.
+fn signed_out(namespace: &str, repository: &str, number: u64) -> String {
+    let elsewhere = match namespace {
+        "default" => String::new(),
+        namespace => format!(" -n {namespace}"),
+    };
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>kardinal</title>\
+         <style>{STYLE}</style></head><body>\n<h1>Sign in</h1>\n\
+         <p>This browser is not signed in, or no longer. In a terminal where <code>kardinal up</code> runs:</p>\n\
+         <pre>kardinal pr open {number} --repo {repository}{elsewhere}</pre>\n</body></html>\n"
+    )
 }
 
 async fn find(web: &Web, namespace: &str, repository: &str, number: u64) -> Result<PullRequest, Refusal> {
@@ -121,17 +185,14 @@ async fn read_diff(web: &Web, namespace: &str, request: &PullRequest) -> Result<
     Ok(files.into_iter().map(|file| file.unified).collect())
 }
 
-fn render(request: &PullRequest, number: u64, diff: Option<&str>) -> String {
+fn render(request: &PullRequest, number: u64, diff: &str) -> String {
     let spec = &request.spec;
     let status = request.status.clone().unwrap_or_default();
     let state = format!("{:?}", status.state.unwrap_or_default()).to_lowercase();
     let merged = status.merged_by.map(|who| format!(" by {}", escape(&who))).unwrap_or_default();
     let title = escape(&spec.title);
     let (head, base, repository) = (escape(&spec.head), escape(&spec.base), escape(&spec.repository));
-    let more = match diff {
-        Some(diff) => format!("<pre>{}</pre>\n<pre>{}</pre>\n", escape(&spec.body), escape(diff)),
-        None => String::new(),
-    };
+    let more = format!("<pre>{}</pre>\n<pre>{}</pre>\n", escape(&spec.body), escape(diff));
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>#{number} {title}</title>\
          <style>{STYLE}</style></head><body>\n<h1>#{number} {title}</h1>\n\
@@ -169,10 +230,8 @@ mod tests {
             "status": {"number": 3, "state": "Open"},
         }))
         .unwrap();
-        let page = render(&request, 3, None);
+        let page = render(&request, 3, "-a\n+<b>\n");
         assert!(page.contains("#3 &lt;script&gt;") && !page.contains("<script>"), "{page}");
-        assert!(!page.contains("secret"), "{page}");
-        let page = render(&request, 3, Some("-a\n+<b>\n"));
         assert!(page.contains("secret &amp; body") && page.contains("+&lt;b&gt;"), "{page}");
     }
 }

@@ -3,14 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
-use http::{HeaderMap, StatusCode};
+use axum::extract::{Request, State};
+use http::StatusCode;
 use jiff::Timestamp;
-use kardinal_scm::webhook::{self, Delivery, Event, Rejected, Seen};
+use kardinal_scm::webhook::{self, Delivery, Event, MAX_BODY, Rejected, Seen};
 
-use super::Web;
+use super::reading::{self, Unread};
+use super::{Web, elsewhere};
 
 /// So many deliveries are remembered, each for so long.
 const REMEMBERED: usize = 10_000;
@@ -31,22 +30,24 @@ impl Deliveries {
     fn is_new(&self, delivery: &Delivery) -> bool {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).is_new(delivery, Timestamp::now())
     }
+
+    fn forget(&self, delivery: &Delivery) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).forget(delivery);
+    }
 }
 
-/// Verifies first, in constant time; nothing of the body counts before that.
-pub(super) async fn receive(
-    State(web): State<Arc<Web>>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> (StatusCode, String) {
-    let body = match body {
+/// Verifies first, in constant time; nothing of the body counts before that, and without a signature none of it is read.
+pub(super) async fn receive(State(web): State<Arc<Web>>, request: Request) -> (StatusCode, String) {
+    let (head, body) = request.into_parts();
+    if let Err(rejected) = webhook::check_signed(&head.headers) {
+        return refuse(&web, &rejected);
+    }
+    let body = match reading::whole(body, MAX_BODY).await {
         Ok(body) => body,
-        Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-            return refuse(&web, &Rejected::TooLarge);
-        }
-        Err(rejection) => return refuse(&web, &Rejected::Malformed(rejection.body_text())),
+        Err(Unread::TooLarge) => return refuse(&web, &Rejected::TooLarge),
+        Err(Unread::Broken) => return refuse(&web, &Rejected::Malformed("it broke off".to_owned())),
     };
-    let delivery = match webhook::verify(&headers, &body, web.keys.webhook_secret.as_bytes()) {
+    let delivery = match webhook::verify(&head.headers, &body, web.keys.webhook_secret.as_bytes()) {
         Ok(delivery) => delivery,
         Err(rejected) => return refuse(&web, &rejected),
     };
@@ -54,13 +55,17 @@ pub(super) async fn receive(
     if !web.deliveries.is_new(&delivery) {
         return say(StatusCode::OK, "seen before");
     }
-    match delivery.event {
+    match &delivery.event {
         Event::PullRequest { repository_urls, .. }
         | Event::Review { repository_urls, .. }
-        | Event::Push { repository_urls, .. } => {
-            web.controllers.repository_changed(&repository_urls);
-            say(StatusCode::ACCEPTED, "looking at it")
-        }
+        | Event::Push { repository_urls, .. } => match elsewhere::tell(&web, repository_urls).await {
+            Ok(()) => say(StatusCode::ACCEPTED, "looking at it"),
+            Err(error) => {
+                tracing::warn!(%error, "a webhook cannot be passed on to the replica that it concerns");
+                web.deliveries.forget(&delivery);
+                say(StatusCode::SERVICE_UNAVAILABLE, "it cannot be passed on now; send it again")
+            }
+        },
         Event::Other => say(StatusCode::OK, "nothing to do"),
     }
 }

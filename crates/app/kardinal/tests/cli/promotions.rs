@@ -54,11 +54,14 @@ impl Ground {
         self.runtime.block_on(api.patch_status(bundle, &PatchParams::default(), &patch)).expect("a status");
     }
 
-    fn bundle_named(&self, part: &str) -> String {
+    fn bundles(&self) -> Vec<String> {
         let api: Api<Bundle> = Api::namespaced(self.client.clone(), "default");
         let all = self.runtime.block_on(api.list(&ListParams::default())).expect("the Bundles");
-        let mut names = all.items.into_iter().filter_map(|bundle| bundle.metadata.name);
-        names.find(|name| name.contains(part)).expect("the Bundle")
+        all.items.into_iter().filter_map(|bundle| bundle.metadata.name).collect()
+    }
+
+    fn bundle_named(&self, part: &str) -> String {
+        self.bundles().into_iter().find(|name| name.contains(part)).expect("the Bundle")
     }
 }
 
@@ -92,7 +95,7 @@ fn promotions(dir: &Path) -> (Ground, String, String) {
     let now = Timestamp::now();
     let entry = |minutes: i64| {
         let at = now - SignedDuration::from_secs(minutes * 60 + 5);
-        json!({"state": "Verified", "promotedAt": at, "verifiedAt": at})
+        json!({"state": "Verified", "promotedAt": at, "verifiedAt": at, "seal": "of the controller"})
     };
     let mut prod = entry(100);
     prod["prURL"] = json!("https://example.com/pull/144");
@@ -122,7 +125,7 @@ fn promotions(dir: &Path) -> (Ground, String, String) {
 fn a_blocked_promotion_is_explained_overridden_and_taken_back() {
     let dir = tempfile::tempdir().expect("a folder");
     let dir = dir.path();
-    let (_ground, old, new) = promotions(dir);
+    let (ground, old, new) = promotions(dir);
     let sample = "\
 PROMOTION: my-app / prod
   Bundle: v1.29.0
@@ -149,16 +152,61 @@ RESULT: BLOCKED by staging-soak
         "Message:     staging-soak is closed",
         "ETA:         ~18 minutes",
     ];
-    check(dir, &simulate, 0, &blocked);
+    check(dir, &simulate, 4, &blocked);
     check(dir, &[&simulate[..], &["--soak-minutes", "45"]].concat(), 0, &["RESULT: PASS"]);
+    // Without a Pipeline all that have the environment are asked.
+    let all = ["policy", "simulate", "--env", "prod", "--time", "Saturday 3pm"];
+    check(dir, &all, 0, &["SIMULATION: my-app / prod at Saturday", "RESULT: PASS"]);
+    check(dir, &["policy", "simulate", "--env", "prod"], 4, &["`prod` would be closed for `my-app`"]);
+    check(
+        dir,
+        &["policy", "simulate", "--env", "qa"],
+        3,
+        &["has an environment `qa`", "`dev`, `prod` and `staging`"],
+    );
     let wrong = ["override", "my-app", "--gate", "nope", "--reason", "outage"];
     check(dir, &wrong, 3, &["they wait at `only-prod` and `staging-soak`"]);
     let wish = ["override", "my-app", "--gate", "staging-soak", "--reason", "outage", "--expires-in", "30m"];
     check(dir, &wish, 0, &["Gate \"staging-soak\" overridden for prod", "by alice"]);
     check(dir, &["explain", "my-app", "--env", "prod"], 0, &["PASS   overridden by alice: outage"]);
-    let back = ["rollback", "my-app", "--env", "staging", "--emergency"];
-    check(dir, &back, 0, &["staging goes back from v1.29.0 to v1.28.0"]);
     check(dir, &["rollback", "my-app", "--env", "prod", "--to", &new], 1, &["was never verified in `prod`"]);
+    // What would happen is told, and nothing happens.
+    let dry = ["rollback", "my-app", "--env", "staging", "--dry-run"];
+    check(dir, &dry, 0, &["staging  v1.29.0 → v1.28.0, by itself", "nothing was created"]);
+    let dry = [&dry[..], &["-o", "json"]].concat();
+    let made: Value = serde_json::from_slice(&kardinal(dir, &dry).stdout).expect("only the object");
+    assert_eq!(made["spec"]["provenance"]["rollbackOf"], json!(new));
+    assert!(made["metadata"]["uid"].is_string(), "the server has looked at it");
+    assert!(made["metadata"].get("managedFields").is_none(), "{made}");
+    let shown = kardinal(dir, &[&dry[..], &["--show-managed-fields"]].concat());
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("managedFields"));
+    check(dir, &["get", "bundles", "my-app"], 0, &["v1.29.0"]);
+    assert!(ground.bundles().iter().all(|name| !name.contains("rollback")), "nothing was created");
+    let back = ["rollback", "my-app", "--env", "staging", "--emergency"];
+    check(dir, &back, 0, &["staging  v1.29.0 → v1.28.0", "staging goes back from v1.29.0 to v1.28.0"]);
+}
+
+#[test]
+fn what_was_taken_back_is_promoted_only_by_force() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let (ground, old, new) = promotions(dir);
+    let at = |minutes: i64| {
+        let at = Timestamp::now() - SignedDuration::from_mins(minutes);
+        json!({"state": "Verified", "promotedAt": at, "verifiedAt": at})
+    };
+    let of_new = json!({"dev": at(20), "staging": at(12), "prod": at(10)});
+    ground.set_status(&new, json!({"phase": "Verified", "environments": of_new}));
+    check(dir, &["rollback", "my-app", "--env", "prod"], 0, &["prod goes back from v1.29.0 to v1.28.0"]);
+    let back = ground.bundle_named("rollback");
+    assert!(back.starts_with("my-app-v1-28-0-rollback-"), "{back}");
+    let of_back = json!({"dev": at(3), "staging": at(2), "prod": at(1)});
+    ground.set_status(&back, json!({"phase": "Verified", "environments": of_back}));
+    check(dir, &["promote", "my-app", "--env", "prod"], 0, &["v1.28.0 is verified in prod already"]);
+    let again = ["promote", "my-app", "--env", "prod", "--bundle", &new];
+    check(dir, &again, 4, &["`1.29.0` was taken back in `prod`", "`--force`"]);
+    check(dir, &["rollback", "my-app", "--env", "prod"], 1, &["no Bundle was verified in `prod` before"]);
+    check(dir, &["rollback", "my-app", "--env", "prod", "--to", &old], 1, &["carries what `prod` has now"]);
 }
 
 #[test]
@@ -191,4 +239,36 @@ fn pull_requests_are_listed_shown_and_approved() {
     check(dir, &["pr", "show", "3", "--repo", "gitops"], 0, &["Approved by alice, bob"]);
     check(dir, &["pr", "list", "--repo", "other", "-o", "json"], 0, &["\"repository\": \"other\""]);
     check(dir, &["pr", "diff", "3", "--repo", "gitops"], 5, &["hint:"]);
+}
+
+#[test]
+fn an_image_with_capitals_is_told_when_the_bundle_is_written() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let (ground, ..) = promotions(dir);
+    let said = "the repository of an image is written in lower case";
+    let image = "ghcr.io/MyOrg/my-app:1.30.0";
+    check(dir, &["create", "bundle", "my-app", "--image", image], 2, &[said]);
+    let api: Api<Bundle> = Api::namespaced(ground.client.clone(), "default");
+    let with = |name: &str, reference: &str| -> Result<Bundle, String> {
+        let object = json!({
+            "apiVersion": "kardinal.io/v1alpha1", "kind": "Bundle", "metadata": {"name": name},
+            "spec": {"artifacts": {"images": [{"name": "my-app", "reference": reference}]}},
+        });
+        let bundle = serde_json::from_value(object).expect("a Bundle");
+        let made = ground.runtime.block_on(api.create(&PostParams::default(), &bundle));
+        made.map_err(|error| error.to_string())
+    };
+    for (position, reference) in [image, "MyOrg/my-app:1", "localhost:5000/My-App:1"].into_iter().enumerate()
+    {
+        let refused = with(&format!("bad-{position}"), reference).expect_err("it is refused");
+        assert!(refused.contains(said) && refused.contains("images[0].reference"), "{refused}");
+    }
+    for (position, reference) in
+        ["ghcr.io/myorg/my-app:RC1", "Registry.Example.com:5000/my-app:1", "my-app", "a/b@sha256:ABC"]
+            .into_iter()
+            .enumerate()
+    {
+        with(&format!("good-{position}"), reference).expect(reference);
+    }
 }

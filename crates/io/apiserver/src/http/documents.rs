@@ -154,7 +154,7 @@ pub(crate) fn answer(app: &App, target: &Target, head: &Head) -> Result<Response
         Target::Version => Ok(respond::json(StatusCode::OK, &discovery::version())),
         Target::Health { endpoint, check } => health(app, endpoint, check.as_deref(), head),
         Target::Root => Ok(respond::json(StatusCode::OK, &root(&app.store.read().registry().clone()))),
-        Target::Resource(_) | Target::Unknown => Err(Status::no_such_resource()),
+        Target::Resource(_) | Target::Backup | Target::Unknown => Err(Status::no_such_resource()),
         Target::OpenApiV2 if head.openapi_protobuf => {
             let registry = app.store.read().registry().clone();
             Ok(openapi_protobuf(app.documents.of(&registry).v2()))

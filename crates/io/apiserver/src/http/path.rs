@@ -42,6 +42,8 @@ pub(crate) enum Target {
         /// One named check.
         check: Option<String>,
     },
+    /// `/kardinal/backup`
+    Backup,
     /// Nothing we know.
     Unknown,
 }
@@ -88,6 +90,7 @@ pub(crate) fn parse(path: &str) -> Target {
             Target::OpenApiV3Group { group: (*group).to_owned(), version: (*version).to_owned() }
         }
         ["version"] => Target::Version,
+        ["kardinal", "backup"] => Target::Backup,
         ["healthz", rest @ ..] => health("healthz", rest),
         ["livez", rest @ ..] => health("livez", rest),
         ["readyz", rest @ ..] => health("readyz", rest),

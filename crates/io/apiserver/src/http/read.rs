@@ -76,9 +76,12 @@ pub(crate) fn list_options(query: &Query) -> Result<ListOptions, Status> {
 
 /// Opens a watch.
 pub(crate) fn watch(app: &Arc<App>, path: &ResourcePath, head: &Head) -> Result<Response<Body>, Status> {
-    let Ok(permit) = app.watches.clone().try_acquire_owned() else {
-        return Err(Status::too_many_requests("too many watches are open, try again later"));
-    };
+    // Our own controllers need their watches, however many there are from outside.
+    let share = head.peer.map(|peer| {
+        let full = || Status::too_many_requests("too many watches are open, try again later");
+        app.watches.one(peer).ok_or_else(full)
+    });
+    let share = share.transpose()?;
     let mut target = path.target();
     let mut fields = head.query.field_selector.clone().unwrap_or_default();
     if !target.name.is_empty() {
@@ -111,7 +114,7 @@ pub(crate) fn watch(app: &Arc<App>, path: &ResourcePath, head: &Head) -> Result<
         bookmarks,
         timeout: head.query.timeout_seconds,
         stop: head.stop.clone(),
-        _permit: permit,
+        _share: share,
     };
     Ok(super::watch::respond(watch, start))
 }

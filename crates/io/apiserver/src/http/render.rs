@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kardinal_apimodel::model::List;
 use kardinal_apimodel::registry::{Definition, Version};
 use kardinal_apimodel::table::{Columns, IncludeObject};
-use kardinal_apimodel::watch::Event;
+use kardinal_apimodel::watch::{Event, bookmark};
 use kardinal_apimodel::{Object, Status};
 use serde_json::{Value, json};
 
@@ -55,14 +55,6 @@ impl Shape {
         &self.definition.name
     }
 
-    pub(crate) fn kind(&self) -> &str {
-        &self.definition.kind
-    }
-
-    pub(crate) fn api_version(&self) -> &str {
-        &self.api_version
-    }
-
     /// One object.
     pub(crate) fn object(&self, object: &Object) -> Bytes {
         match self.transformed(object, true) {
@@ -81,7 +73,7 @@ impl Shape {
                 text(&columns.table(rows, list.metadata(), self.include, true, self.now()))
             }
             (Form::Metadata, _) => {
-                let items: Vec<Value> = list.items.iter().map(|object| partial(object)).collect();
+                let items: Vec<Value> = list.items.iter().map(|object| partial(&object.metadata())).collect();
                 text(&json!({
                     "kind": "PartialObjectMetadataList",
                     "apiVersion": "meta.k8s.io/v1",
@@ -105,6 +97,27 @@ impl Shape {
         out.put_slice(b"}\n");
     }
 
+    /// A BOOKMARK in the form of the other events: an informer that asked for metadata cannot read anything else, and
+    /// would list everything again.
+    pub(crate) fn bookmark(&self, rv: u64, ends_initial_events: bool, first: bool) -> Bytes {
+        let mut event = bookmark(&self.api_version, &self.definition.kind, rv, ends_initial_events);
+        if let Some(object) = event.get_mut("object") {
+            match (self.form, &self.columns) {
+                (Form::Table, Some(columns)) => {
+                    let metadata = json!({ "resourceVersion": rv.to_string() });
+                    *object = columns.table([&*object], metadata, self.include, first, self.now());
+                }
+                (Form::Metadata, _) => {
+                    *object = partial(object.get("metadata").unwrap_or(&Value::Null));
+                }
+                _ => {}
+            }
+        }
+        let mut line = BytesMut::from(&*text(&event));
+        line.put_u8(b'\n');
+        line.freeze()
+    }
+
     /// The object as a table or as metadata; nothing when it is wanted as it is.
     fn transformed(&self, object: &Object, headers: bool) -> Option<Value> {
         match (self.form, &self.columns) {
@@ -113,7 +126,7 @@ impl Shape {
                 let value = object.value_as(&self.api_version);
                 Some(columns.table([value.as_ref()], metadata, self.include, headers, self.now()))
             }
-            (Form::Metadata, _) => Some(partial(object)),
+            (Form::Metadata, _) => Some(partial(&object.metadata())),
             _ => None,
         }
     }
@@ -123,11 +136,11 @@ impl Shape {
     }
 }
 
-fn partial(object: &Object) -> Value {
+fn partial(metadata: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
-        "metadata": object.metadata(),
+        "metadata": metadata,
     })
 }
 

@@ -46,3 +46,40 @@ async fn a_full_server_refuses_others_and_lets_its_own_wait() {
     assert_eq!(slow.await.unwrap().into_response().status(), 504, "a body that never ends is cut off");
     assert_eq!(code(&router, "/api", true).await, 200);
 }
+
+#[tokio::test]
+async fn impersonation_is_refused_until_roles_are_decided_here() {
+    let router = app(Limits::default()).await;
+    let answer = async |method: &str, path: &str, header: &str| {
+        let request = Request::builder().method(method).uri(path).header(header, "somebody");
+        let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.into_response();
+        let status = response.status().as_u16();
+        let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
+        (status, String::from_utf8_lossy(&body).into_owned())
+    };
+    let headers = [
+        "Impersonate-User",
+        "Impersonate-Group",
+        "Impersonate-Uid",
+        "Impersonate-Extra-Scopes",
+        "impersonate-user",
+    ];
+    for header in headers {
+        for (method, path) in [
+            ("GET", "/api/v1/namespaces"),
+            ("GET", "/api/v1/namespaces?watch=true"),
+            ("POST", "/api/v1/namespaces"),
+            ("DELETE", "/api/v1/namespaces/default"),
+            ("GET", "/apis"),
+            ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"),
+        ] {
+            let (status, body) = answer(method, path, header).await;
+            assert_eq!(status, 403, "{method} {path} {header}: {body}");
+            assert!(
+                body.contains("\"Forbidden\"") && body.contains("impersonation is not possible"),
+                "{body}"
+            );
+        }
+    }
+    assert_eq!(answer("GET", "/api/v1/namespaces", "X-Impersonate").await.0, 200);
+}

@@ -13,14 +13,15 @@ use bytes::{Bytes, BytesMut};
 use futures::Stream;
 use http::header::HeaderValue;
 use http::{Response, StatusCode};
-use kardinal_apimodel::watch::{Cursor, Event, EventKind, Filter, bookmark, error_event};
+use kardinal_apimodel::watch::{Cursor, Event, EventKind, Filter, error_event};
 use kardinal_apimodel::{Object, Status};
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::render::Shape;
+use crate::shares::Share;
 use crate::store::Store;
 
 /// Events written into one chunk at most.
@@ -50,7 +51,7 @@ pub(crate) struct Watch {
     pub(crate) timeout: Option<i64>,
     pub(crate) stop: CancellationToken,
     /// Held as long as the watch lives.
-    pub(crate) _permit: OwnedSemaphorePermit,
+    pub(crate) _share: Option<Share>,
 }
 
 /// The streaming answer to a watch.
@@ -183,8 +184,8 @@ impl State {
         if let Some(interval) = self.watch.bookmarks {
             self.next_bookmark = Some(Instant::now() + interval);
         }
-        let shape = &self.watch.shape;
-        line(&bookmark(shape.api_version(), shape.kind(), self.cursor.0, ends_initial_events))
+        let first = std::mem::take(&mut self.first);
+        self.watch.shape.bookmark(self.cursor.0, ends_initial_events, first)
     }
 }
 

@@ -1,16 +1,29 @@
 //! The one writer: drains its queue, decides a batch, makes it durable in one transaction, publishes, answers.
+//!
+//! A disk that refuses a commit (most often because it is full) stops writes and nothing else. From then on the writer
+//! tries to open the file again, and goes on by itself when that works.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use kardinal_apimodel::{Batch, Change, Object, Outcome, Request, Status};
+use kardinal_apimodel::{Batch, Change, Key, Object, Outcome, Request, Status};
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Shared;
-use super::disk::{Disk, Row};
+use super::disk::{Disk, Refusal, Row};
 use crate::clock::Clock;
 use crate::ids::IdSource;
+
+/// How often a disk that refused a commit is tried again.
+const HEAL: Duration = Duration::from_secs(1);
+/// How often the queue is looked at meanwhile: nobody waits long for an answer that is a refusal.
+const LOOK: Duration = Duration::from_millis(20);
+/// When clients are asked to come back, in seconds.
+const COME_BACK: u32 = 2;
 
 /// One write and the caller who waits for it.
 #[derive(Debug)]
@@ -37,6 +50,10 @@ pub(super) struct Writer {
     clock: Arc<dyn Clock>,
     ids: IdSource,
     batch: usize,
+    /// Why the disk refuses commits, while it does.
+    refusal: Option<Refusal>,
+    /// What a refused commit was about. It may be on the disk all the same, so the next commit writes these anew.
+    doubtful: BTreeSet<Key>,
 }
 
 impl Writer {
@@ -47,7 +64,7 @@ impl Writer {
         ids: IdSource,
         batch: usize,
     ) -> Writer {
-        Writer { shared, queue, clock, ids, batch }
+        Writer { shared, queue, clock, ids, batch, refusal: None, doubtful: BTreeSet::new() }
     }
 
     /// In memory: a plain task, so that a paused runtime stays deterministic.
@@ -59,30 +76,69 @@ impl Writer {
     }
 
     /// Durable: a thread of its own, because a commit waits for the disk.
-    pub(super) fn run_in_thread(mut self, disk: Disk) {
+    pub(super) fn run_in_thread(mut self, mut disk: Disk) {
         let mut messages = Vec::new();
-        while self.queue.blocking_recv_many(&mut messages, self.batch) > 0 {
-            self.process(&mut messages, Some(&disk));
+        let mut healed = Instant::now();
+        loop {
+            if self.refusal.is_none() {
+                if self.queue.blocking_recv_many(&mut messages, self.batch) == 0 {
+                    return;
+                }
+                self.process(&mut messages, Some(&mut disk));
+                healed = Instant::now();
+                continue;
+            }
+            match self.queue.try_recv() {
+                Ok(message) => {
+                    messages.push(message);
+                    self.process(&mut messages, Some(&mut disk));
+                }
+                Err(TryRecvError::Disconnected) => return,
+                Err(TryRecvError::Empty) => std::thread::sleep(LOOK),
+            }
+            if healed.elapsed() >= HEAL {
+                self.heal(&mut disk);
+                healed = Instant::now();
+            }
         }
     }
 
-    fn process(&mut self, messages: &mut Vec<Message>, disk: Option<&Disk>) {
+    /// Tries whether the disk takes commits again: opens the file anew and writes what memory has of everything that a
+    /// refused commit was about.
+    fn heal(&mut self, disk: &mut Disk) {
+        let tried = match disk.is_open() {
+            true => Ok(()),
+            false => disk.reopen(),
+        };
+        let tried = tried.and_then(|()| {
+            let model = self.shared.read();
+            let rows: Vec<Row<'_>> = self.doubtful.iter().map(|key| row(key, model.object(key))).collect();
+            disk.commit(&rows, model.resource_version())
+        });
+        match tried {
+            Ok(()) => {
+                tracing::info!("the store takes writes again");
+                self.refusal = None;
+                self.doubtful.clear();
+                self.shared.broken.store(false, Ordering::Relaxed);
+            }
+            Err(refusal) => self.refusal = Some(refusal),
+        }
+    }
+
+    fn process(&mut self, messages: &mut Vec<Message>, disk: Option<&mut Disk>) {
         let mut answers: Vec<Answer> = Vec::with_capacity(messages.len());
         // A panic is a bug in deciding one request. Nothing of the batch is durable or visible yet, so dropping it
         // whole keeps the state sound; its callers get an error instead of an answer that never comes.
         let prepared = catch_unwind(AssertUnwindSafe(|| self.prepare(messages, &mut answers)));
         let failure = match prepared {
             Ok(batch) if batch.is_empty() => None,
-            Ok(batch) => match make_durable(disk, &batch) {
+            Ok(batch) => match self.make_durable(disk, &batch) {
                 Ok(()) => {
                     self.publish(batch);
                     None
                 }
-                Err(message) => {
-                    tracing::error!(error = %message, "the store refused a commit; nothing of it was published");
-                    self.shared.broken.store(true, Ordering::Relaxed);
-                    Some(Status::internal("the store could not make the write durable"))
-                }
+                Err(refusal) => Some(unavailable(&refusal)),
             },
             Err(_) => {
                 tracing::error!("a request made the model panic; its batch was dropped");
@@ -116,6 +172,21 @@ impl Writer {
         batch
     }
 
+    fn make_durable(&mut self, disk: Option<&mut Disk>, batch: &Batch) -> Result<(), Refusal> {
+        let Some(disk) = disk else { return Ok(()) };
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.clone());
+        }
+        let changes = batch.changes();
+        let rows: Vec<Row<'_>> = changes.iter().map(|change| row(&change.key, change.new.as_ref())).collect();
+        let Err(refusal) = disk.commit(&rows, batch.resource_version()) else { return Ok(()) };
+        tracing::error!(error = %refusal, "the store refused a commit; nothing of it was published");
+        self.shared.broken.store(true, Ordering::Relaxed);
+        self.doubtful.extend(changes.iter().map(|change| change.key.clone()));
+        self.refusal = Some(refusal.clone());
+        Err(refusal)
+    }
+
     fn publish(&self, batch: Batch) {
         let rv = batch.resource_version();
         // Most writes concern no owner and end nothing; only the others are kept for housekeeping.
@@ -147,19 +218,20 @@ fn concerns(change: &Change) -> bool {
     }
 }
 
-fn make_durable(disk: Option<&Disk>, batch: &Batch) -> Result<(), String> {
-    let Some(disk) = disk else { return Ok(()) };
-    let rows: Vec<Row<'_>> = batch
-        .changes()
-        .iter()
-        .map(|change| Row {
-            key: change.key.to_path().into_bytes(),
-            value: change.new.as_ref().map(|object| (object.resource_version(), object.json())),
-        })
-        .collect();
-    catch_unwind(AssertUnwindSafe(|| disk.commit(&rows, batch.resource_version())))
-        .map_err(|_| "the database panicked".to_owned())?
-        .map_err(|error| error.to_string())
+fn row<'a>(key: &Key, object: Option<&'a Arc<Object>>) -> Row<'a> {
+    Row {
+        key: key.to_path().into_bytes(),
+        value: object.map(|object| (object.resource_version(), object.json())),
+    }
+}
+
+/// The answer to a write that could not be made durable. Nothing of it is visible, so it can be sent again.
+fn unavailable(refusal: &Refusal) -> Status {
+    let message =
+        format!("the store cannot be written: {refusal}; reads go on, and writes when that is over");
+    let mut status = Status::unavailable(message);
+    status.retry_after_seconds = COME_BACK;
+    status
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What a restart brings back, and who may open a data directory.
 
 use crate::*;
+use kardinal_apiserver::backup;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -86,5 +87,126 @@ async fn many_writers_share_commits() {
     server.shutdown().await;
     let server = open(dir.path()).await;
     assert_eq!(get(&server, MAPS).await.body["items"].as_array().unwrap().len(), 200);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_backup_of_a_running_server_is_one_moment_and_can_be_restored() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = open(&dir.path().join("old")).await;
+    crds::establish(&server).await;
+    // Both names are written together or not at all, again and again, while the backup is read.
+    let write = async |round: usize| {
+        for name in ["a", "b"] {
+            let mut map = config_map(&format!("{name}{round}"));
+            map["data"]["a"] = "x".repeat(20_000).into();
+            post(&server, MAPS, &map).await.expect(201);
+        }
+    };
+    for round in 0..20 {
+        write(round).await;
+    }
+    let saved = get(&server, MAPS).await;
+    let request = http::Request::get("/kardinal/backup").body(Body::empty()).unwrap();
+    let response = server.router().oneshot(request).await.unwrap();
+    for round in 20..40 {
+        write(round).await;
+    }
+    let text = response.into_body().collect().await.unwrap().to_bytes();
+    let summary = backup::restore(&*text, &dir.path().join("new")).unwrap();
+    assert_eq!(summary.resource_version, saved.rv());
+    server.shutdown().await;
+
+    let server = open(&dir.path().join("new")).await;
+    let restored = get(&server, MAPS).await;
+    assert_eq!(restored.body["items"], saved.body["items"]);
+    assert!(restored.rv() > saved.rv());
+    get(&server, "/apis/example.com/v1/namespaces/default/widgets").await.expect(200);
+    // Whoever watched the old server lists again.
+    let old = get(&server, &format!("{MAPS}?watch=true&resourceVersion={}", saved.rv() + 50)).await;
+    assert_eq!(old.body["object"]["code"], 410);
+    server.shutdown().await;
+    // The same from the directory, now that nobody uses it.
+    let mut again = Vec::new();
+    backup::of_directory(&dir.path().join("new"), &mut again).unwrap();
+    assert!(backup::check(&*again).unwrap().objects >= summary.objects);
+}
+
+#[tokio::test]
+async fn a_server_that_lost_its_store_does_not_start_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path()).await.shutdown().await;
+    std::fs::remove_file(dir.path().join("store.redb")).unwrap();
+    let options = Options { data_dir: Some(dir.path().to_path_buf()), ..Options::default() };
+    let refused = Server::start(options).await.unwrap_err().to_string();
+    for part in ["store.redb` is missing", "token`", "kardinal restore FILE --data-dir", "start afresh"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    assert!(!dir.path().join("store.redb").exists());
+}
+
+/// A small filesystem of its own, which can be full.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    /// Nothing, with one visible line, where this user may not mount.
+    fn mount() -> Option<Small> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]).arg(dir.path());
+        match mount.output() {
+            Ok(output) if output.status.success() => Some(Small(dir)),
+            _ => {
+                println!("skipped: a full disk needs the right to mount one");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_filesystem_refuses_writes_and_takes_them_again_without_a_restart() {
+    let Some(small) = Small::mount() else { return };
+    let data = small.0.path().join("data");
+    let server = open(&data).await;
+    post(&server, MAPS, &config_map("before")).await.expect(201);
+    let filler = small.0.path().join("filler");
+    // It takes what is left, and writing it fails in the end.
+    let _ = std::fs::write(&filler, vec![1; 16 << 20]);
+    let large = |name: &str| {
+        let mut map = config_map(name);
+        map["data"]["a"] = "x".repeat(500_000).into();
+        map
+    };
+    // What the file has room for is still taken.
+    let mut refused = None;
+    for number in 0..20 {
+        let reply = post(&server, MAPS, &large(&format!("full{number}"))).await;
+        if reply.code != 201 {
+            refused = Some(reply);
+            break;
+        }
+    }
+    let refused = refused.expect("the disk is full").expect(503);
+    assert!(refused.headers.contains_key("retry-after"));
+    assert!(refused.message().contains("no space is left on the disk"), "{}", refused.message());
+    let held = get(&server, MAPS).await.expect(200).body["items"].as_array().unwrap().len();
+    get(&server, "/readyz").await.expect(500);
+    std::fs::remove_file(&filler).unwrap();
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+    while post(&server, MAPS, &config_map("after")).await.code != 201 {
+        assert!(tokio::time::Instant::now() < deadline, "it does not heal");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    get(&server, "/readyz").await.expect(200);
+    server.shutdown().await;
+    let server = open(&data).await;
+    assert_eq!(get(&server, MAPS).await.body["items"].as_array().unwrap().len(), held + 1);
     server.shutdown().await;
 }

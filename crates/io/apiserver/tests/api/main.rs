@@ -17,6 +17,7 @@ mod hostile;
 mod housekeeping;
 mod https;
 mod protobuf;
+mod sockets;
 mod watching;
 
 use axum::body::Body;

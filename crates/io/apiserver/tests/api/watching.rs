@@ -102,6 +102,50 @@ async fn initial_events_end_with_a_bookmark() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn bookmarks_follow_as_partial_object_metadata_and_as_table() {
+    let server = memory().await;
+    post(&server, MAPS, &config_map("a")).await.expect(201);
+    let path = format!(
+        "{MAPS}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    );
+    let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let mut stream = Events::open_as(&server, &path, accept).await;
+    let added = stream.next().await.unwrap();
+    // The end of the initial events, and the one of a quiet minute later.
+    for ends in [true, false] {
+        let mark = stream.next().await.unwrap();
+        assert_eq!(mark["type"], "BOOKMARK");
+        for field in ["kind", "apiVersion"] {
+            assert_eq!(mark["object"][field], added["object"][field], "{mark}");
+        }
+        assert_eq!(mark["object"]["kind"], "PartialObjectMetadata");
+        let metadata = &mark["object"]["metadata"];
+        assert_eq!(metadata["resourceVersion"], added["object"]["metadata"]["resourceVersion"]);
+        assert_eq!(metadata["annotations"]["k8s.io/initial-events-end"] == "true", ends);
+    }
+
+    let accept = "application/json;as=Table;g=meta.k8s.io;v=v1";
+    let mut stream = Events::open_as(&server, &path, accept).await;
+    let added = stream.next().await.unwrap();
+    for ends in [true, false] {
+        let mark = stream.next().await.unwrap();
+        assert_eq!(mark["type"], "BOOKMARK");
+        assert_eq!(mark["object"]["kind"], "Table", "{mark}");
+        assert_eq!(
+            mark["object"]["metadata"]["resourceVersion"],
+            added["object"]["metadata"]["resourceVersion"]
+        );
+        let row = &mark["object"]["rows"][0]["object"]["metadata"];
+        assert_eq!(row["annotations"]["k8s.io/initial-events-end"] == "true", ends);
+    }
+    // A table whose first event is a bookmark still brings its columns.
+    let rv = get(&server, MAPS).await.rv();
+    let path = format!("{MAPS}?watch&resourceVersion={rv}&allowWatchBookmarks=true");
+    let mark = Events::open_as(&server, &path, accept).await.next().await.unwrap();
+    assert_eq!(mark["object"]["columnDefinitions"][0]["name"], "Name", "{mark}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn bookmarks_and_time_out_in_virtual_time() {
     let server = memory().await;
     let rv = get(&server, MAPS).await.rv();
@@ -175,15 +219,40 @@ async fn shutdown_ends_streams() {
     assert_eq!(router.oneshot(request).await.unwrap().status(), 503);
 }
 
+/// A watch that somebody opens over the network.
+async fn watch_of(server: &Server, peer: &str) -> http::Response<Body> {
+    let mut request = http::Request::get(format!("{MAPS}?watch=true")).body(Body::empty()).unwrap();
+    request.extensions_mut().insert(kardinal_apiserver::Peer(peer.parse().unwrap()));
+    server.router().oneshot(request).await.unwrap()
+}
+
 #[tokio::test(start_paused = true)]
 async fn watches_are_counted_apart_from_requests() {
     let limits =
         kardinal_apiserver::Limits { watches: 1, requests: 1, ..kardinal_apiserver::Limits::default() };
     let server = Server::start(Options { limits, ..Options::default() }).await.unwrap();
-    let open = Events::open(&server, &format!("{MAPS}?watch=true")).await;
-    let refused = get(&server, &format!("{MAPS}?watch=true")).await.expect(429);
-    assert_eq!(refused.headers["retry-after"], "1");
+    let open = watch_of(&server, "10.0.0.1").await;
+    assert_eq!(open.status(), 200);
+    let refused = watch_of(&server, "10.0.0.2").await;
+    assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (429, &"1".parse().unwrap()));
     get(&server, MAPS).await.expect(200);
     drop(open);
+    assert_eq!(watch_of(&server, "10.0.0.2").await.status(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_are_fair_no_peer_takes_them_all_and_our_own_need_none() {
+    let limits = kardinal_apiserver::Limits {
+        watches: 3,
+        watches_per_peer: 2,
+        ..kardinal_apiserver::Limits::default()
+    };
+    let server = Server::start(Options { limits, ..Options::default() }).await.unwrap();
+    let greedy = [watch_of(&server, "10.0.0.1").await, watch_of(&server, "10.0.0.1").await];
+    assert_eq!(watch_of(&server, "10.0.0.1").await.status(), 429);
+    let modest = watch_of(&server, "10.0.0.2").await;
+    assert_eq!(modest.status(), 200, "one peer does not take the place of another");
+    assert_eq!(watch_of(&server, "10.0.0.3").await.status(), 429, "all are taken");
     drop(Events::open(&server, &format!("{MAPS}?watch=true")).await);
+    drop((greedy, modest));
 }

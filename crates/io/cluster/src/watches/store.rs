@@ -26,6 +26,8 @@ pub struct Store {
     settled: bool,
     /// Whether the server said that it does not serve the kind.
     absent: bool,
+    /// Why the watch is not connected. What is stored may be old, then.
+    lost: Option<String>,
     /// The version up to which the watch has told everything.
     seen: u64,
     objects: BTreeMap<Name, Arc<Object>>,
@@ -43,6 +45,7 @@ impl Store {
             synced: false,
             settled: false,
             absent: false,
+            lost: None,
             seen: 0,
             objects: BTreeMap::new(),
             facets_of,
@@ -67,6 +70,16 @@ impl Store {
     /// The first attempt is over; returns whether that is news.
     pub(crate) fn settle(&mut self) -> bool {
         !std::mem::replace(&mut self.settled, true)
+    }
+
+    /// Why nothing is heard of the kind at present; `None` while its watch is connected.
+    pub fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
+    }
+
+    /// The watch has failed, or is connected again.
+    pub(crate) fn set_lost(&mut self, why: Option<String>) {
+        self.lost = why;
     }
 
     pub(crate) fn scope(&self) -> Option<KindScope> {
@@ -103,6 +116,7 @@ impl Store {
         self.synced = true;
         self.settled = true;
         self.absent = false;
+        self.lost = None;
         self.seen = self.seen.max(version);
         let listed: BTreeSet<Name> = items.iter().map(name_of).collect();
         // What we wrote after the list was taken stays, although the list does not have it.

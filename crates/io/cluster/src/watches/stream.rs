@@ -19,6 +19,13 @@ use crate::kinds::{Kinds, Resolved};
 const PAGE: u32 = 500;
 const BACKOFF_FIRST: Duration = Duration::from_millis(200);
 const BACKOFF_LAST: Duration = Duration::from_secs(30);
+/// How long the answer to a request may take to begin, or one page of a list to arrive.
+const ANSWER: Duration = Duration::from_secs(30);
+/// After so long a silence a watch is asked for anew: servers mark the time about once a minute, and a connection that
+/// was cut without a word looks the same as one on which nothing happens.
+const SILENCE: Duration = Duration::from_secs(90);
+/// Longer reasons are cut.
+const REASON_LIMIT: usize = 300;
 
 /// Why a watch ended.
 enum End {
@@ -47,7 +54,9 @@ pub(super) async fn run(
                 backoff = BACKOFF_FIRST;
             }
             Err(error) => {
-                tracing::warn!(kind = %watch.gvk.kind, error = %error, "watch failed, trying again");
+                let why = reason(&error);
+                tracing::warn!(kind = %watch.gvk.kind, error = %why, "watch failed, trying again");
+                watch.write(|store| store.set_lost(Some(why)));
                 if watch.write(|store| store.settle()) {
                     tell(&changes, [Change::Kind(watch.gvk.clone())]);
                 }
@@ -66,7 +75,7 @@ async fn follow(
     changes: &UnboundedSender<Change>,
 ) -> Result<(), kube::Error> {
     loop {
-        let Some(kind) = kinds.resolve(&watch.gvk).await? else { return Ok(()) };
+        let Some(kind) = in_time(kinds.resolve(&watch.gvk)).await? else { return Ok(()) };
         let request = Request::new(kind.path(None));
         let Some((items, mut version)) = list(client, &request, ListParams::default(), &watch.gvk).await?
         else {
@@ -98,7 +107,7 @@ pub(super) async fn list(
     let mut params = params.limit(PAGE);
     loop {
         let request = request.list(&params).map_err(kube::Error::BuildRequest)?;
-        let mut page = match client.request::<Value>(request).await {
+        let mut page = match in_time(client.request::<Value>(request)).await {
             Ok(page) => page,
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
             Err(kube::Error::Api(status)) if status.code == 410 && params.continue_token.is_some() => {
@@ -151,15 +160,19 @@ async fn stream(
 ) -> Result<End, kube::Error> {
     let params = WatchParams { bookmarks: true, ..WatchParams::default() };
     let request = request.watch(&params, &version.to_string()).map_err(kube::Error::BuildRequest)?;
-    let events = match client.request_events::<Value>(request).await {
+    let events = match in_time(client.request_events::<Value>(request)).await {
         Ok(events) => events,
         Err(kube::Error::Api(status)) if status.code == 410 => return Ok(End::Relist),
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(End::NotServed),
         Err(error) => return Err(error),
     };
+    if watch.read().lost().is_some() {
+        watch.write(|store| store.set_lost(None));
+    }
     let mut events = pin!(events);
     let mut version = version;
-    while let Some(event) = events.try_next().await? {
+    while let Ok(next) = tokio::time::timeout(SILENCE, events.try_next()).await {
+        let Some(event) = next? else { break };
         let change = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 version = version.max(version_of(&object));
@@ -179,6 +192,30 @@ async fn stream(
         tell(changes, change);
     }
     Ok(End::Resume(version))
+}
+
+/// Gives up on a server that takes the request and says nothing.
+async fn in_time<T>(answer: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
+    match tokio::time::timeout(ANSWER, answer).await {
+        Ok(answer) => answer,
+        Err(elapsed) => Err(kube::Error::Service(format!("no answer within {ANSWER:?} ({elapsed})").into())),
+    }
+}
+
+/// What went wrong, from the outside to the cause: the outermost words alone often name only the library.
+pub(super) fn reason(error: &kube::Error) -> String {
+    let mut parts = vec![error.to_string()];
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if parts.last().is_none_or(|last| !last.contains(&text)) {
+            parts.push(text);
+        }
+        source = cause.source();
+    }
+    // The other side may have written it.
+    let plain = |character: char| if character.is_control() { ' ' } else { character };
+    parts.join(": ").chars().map(plain).take(REASON_LIMIT).collect()
 }
 
 fn tell(changes: &UnboundedSender<Change>, differences: impl IntoIterator<Item = Change>) {

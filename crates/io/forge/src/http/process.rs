@@ -56,7 +56,7 @@ pub(super) fn protocol(service: Service, headers: &HeaderMap) -> Option<Protocol
 }
 
 /// Settings that hold for every repository, whatever stands in its own file.
-const SETTINGS: [&str; 15] = [
+const SETTINGS: [&str; 18] = [
     "safe.directory=*",
     "core.hooksPath=/dev/null",
     "gc.auto=0",
@@ -65,6 +65,10 @@ const SETTINGS: [&str; 15] = [
     "uploadpack.allowFilter=true",
     "uploadpack.allowReachableSHA1InWant=true",
     "receive.autogc=false",
+    // Large objects go from the request to the disk, and are not unpacked in memory.
+    "core.bigFileThreshold=16m",
+    "transfer.unpackLimit=1",
+    "pack.threads=1",
     "receive.advertisePushOptions=false",
     "receive.denyCurrentBranch=ignore",
     "receive.fsckObjects=true",

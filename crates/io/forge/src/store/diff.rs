@@ -12,6 +12,8 @@ use crate::error::Error;
 
 /// Bigger files are not shown line by line.
 const TEXT_LIMIT: u64 = 1024 * 1024;
+/// So much text is compared in one change; further files are only named.
+const TOTAL_LIMIT: usize = 32 * 1024 * 1024;
 /// Git, too, takes a file with a zero byte near its beginning for binary.
 const BINARY_PROBE: usize = 8000;
 
@@ -37,7 +39,8 @@ pub struct FileDiff {
     pub before: Option<String>,
     /// The id of its content after, unless it goes away.
     pub after: Option<String>,
-    /// Whether it cannot be shown line by line: it is binary, or larger than 1 MiB, or no file at all.
+    /// Whether it is not shown line by line: it is binary, or larger than 1 MiB, or no file at all, or the change has
+    /// too much text in all.
     pub binary: bool,
     /// How many lines it adds.
     pub additions: u64,
@@ -85,10 +88,11 @@ pub(super) fn diff(
     options.track_path();
     options.track_rewrites(None);
     let changes = repository.diff_tree_to_tree(&left, &right, options).map_err(read)?;
+    let mut left = TOTAL_LIMIT;
     let mut files = changes
         .iter()
         .filter(|change| !change.entry_mode().is_tree())
-        .map(|change| file_diff(repository, change))
+        .map(|change| file_diff(repository, change, &mut left))
         .collect::<Result<Vec<_>, _>>()?;
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
@@ -104,7 +108,7 @@ fn tree_of(repository: &gix::Repository, commit: gix::ObjectId) -> Result<gix::T
 /// One side of a change: the kind of the entry and its id.
 type Side = Option<(EntryKind, gix::ObjectId)>;
 
-fn file_diff(repository: &gix::Repository, change: &Change) -> Result<FileDiff, Error> {
+fn file_diff(repository: &gix::Repository, change: &Change, left: &mut usize) -> Result<FileDiff, Error> {
     let side = |mode: &gix::objs::tree::EntryMode, id: &gix::ObjectId| Some((mode.kind(), *id));
     let (kind, before, after): (FileChange, Side, Side) = match change {
         Change::Addition { entry_mode, id, .. } => (FileChange::Added, None, side(entry_mode, id)),
@@ -118,8 +122,12 @@ fn file_diff(repository: &gix::Repository, change: &Change) -> Result<FileDiff, 
         }
     };
     let path = change.location().to_string();
-    let old = text(repository, before)?;
-    let new = text(repository, after)?;
+    let (old, new) = match *left {
+        0 => (None, None),
+        _ => (text(repository, before)?, text(repository, after)?),
+    };
+    let size = |side: &Option<String>| side.as_ref().map_or(0, String::len);
+    *left = left.saturating_sub(size(&old) + size(&new));
     let mut diff = FileDiff {
         unified: header(&path, kind, before, after),
         path,

@@ -6,20 +6,28 @@ use std::{
     sync::Arc,
 };
 
-use bytes::Bytes;
 use gix::ObjectId;
-use tokio::sync::mpsc;
 
 use super::{
     AGENT, Capabilities, Line,
     pktline::{self, Band, Packet},
     reason, text,
 };
-use crate::{error::Failure, objects::pack, session::blocking, store::Store};
+use crate::{
+    Limits,
+    error::Failure,
+    objects::{
+        pack::{self, Spool},
+        scan::scan,
+    },
+    store::Store,
+};
 
 const SERVICE: &str = "git-upload-pack";
-/// A pack above this size is not taken.
-const MAX_PACK: u64 = 4 << 30;
+/// More commits than this at which history ends are not remembered.
+const MAX_BOUNDARY: usize = 100_000;
+/// So much may come with a pack that is not the pack: lines and what people are told.
+const BESIDES: u64 = 16 << 20;
 
 /// How much history to ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,10 +38,12 @@ pub(crate) enum Depth {
     Commits(u32),
     /// Everything.
     Whole,
+    /// All commits, and nothing else if the remote can leave the rest out. Not for a cache.
+    History,
 }
 
 impl Line<'_> {
-    /// The tips of some branches.
+    /// The tips of some branches, or of all when none is named.
     pub(crate) async fn tips(
         &self,
         capabilities: &Capabilities,
@@ -42,6 +52,9 @@ impl Line<'_> {
         let mut body = command("ls-refs", capabilities);
         for branch in branches {
             pktline::line(&mut body, format!("ref-prefix refs/heads/{branch}\n").as_bytes());
+        }
+        if branches.is_empty() {
+            pktline::line(&mut body, b"ref-prefix refs/heads/\n");
         }
         pktline::flush(&mut body);
         let response = self.send(&format!("/{SERVICE}"), Some((SERVICE, body.into()))).await?;
@@ -58,7 +71,7 @@ impl Line<'_> {
             if let (Some(id), Some(name)) = (words.next(), words.next())
                 && let Ok(id) = ObjectId::from_hex(id.as_bytes())
                 && let Some(branch) = name.strip_prefix("refs/heads/")
-                && branches.iter().any(|wanted| wanted == branch)
+                && (branches.is_empty() || branches.iter().any(|wanted| wanted == branch))
             {
                 tips.insert(branch.to_owned(), id);
             }
@@ -66,44 +79,28 @@ impl Line<'_> {
         Ok(tips)
     }
 
-    /// Gets the wanted commits with everything they need into the store.
+    /// Gets the wanted commits with everything they need, as a pack for the store.
     pub(crate) async fn fetch(
         &self,
         capabilities: &Capabilities,
         store: &Arc<Store>,
-        wants: &[ObjectId],
-        depth: Depth,
-    ) -> Result<(), Failure> {
+        (wants, depth): (&[ObjectId], Depth),
+        limits: Limits,
+    ) -> Result<Received, Failure> {
         let body = request(capabilities, store, wants, depth)?;
         let mut response = self.send(&format!("/{SERVICE}"), Some((SERVICE, body.into()))).await?;
-        let (sender, receiver) = mpsc::channel(16);
-        let store = Arc::clone(store);
-        let work =
-            tokio::spawn(blocking(move || receive(&store, Incoming { receiver, chunk: Bytes::new() })));
-        let mut size = 0;
-        let cut = loop {
+        let mut spool = Spool::new(&store.path, limits.pack.saturating_add(BESIDES));
+        loop {
             match response.chunk().await {
-                Ok(Some(chunk)) => {
-                    size += chunk.len() as u64;
-                    if size > MAX_PACK {
-                        break Some("the pack is larger than 4 GiB".to_owned());
-                    }
-                    if sender.send(chunk).await.is_err() {
-                        break None;
-                    }
+                Ok(Some(chunk)) => spool.add(&chunk)?,
+                Ok(None) => break,
+                Err(error) => {
+                    let (host, why) = (self.target.host(), reason(&error));
+                    return Err(Failure::fault(format!("fetching from {host} was cut short: {why}")));
                 }
-                Ok(None) => break None,
-                Err(error) => break Some(reason(&error)),
             }
-        };
-        drop(sender);
-        let done = work.await?;
-        match (done, cut) {
-            (Err(_), Some(cut)) => {
-                Err(Failure::fault(format!("fetching from {} was cut short: {cut}", self.target.host())))
-            }
-            (done, _) => done,
         }
+        Ok(Received { spool })
     }
 }
 
@@ -128,7 +125,8 @@ fn request(
 ) -> Result<Vec<u8>, Failure> {
     let mut body = command("fetch", capabilities);
     let mut line = |text: String| pktline::line(&mut body, text.as_bytes());
-    for option in ["thin-pack\n", "no-progress\n", "ofs-delta\n"] {
+    // No thin packs: what a delta costs must be seen in the pack alone.
+    for option in ["no-progress\n", "ofs-delta\n"] {
         line(option.to_owned());
     }
     let haves = store.haves();
@@ -140,6 +138,8 @@ fn request(
         Depth::Usual => {}
         Depth::Commits(count) => line(format!("deepen {count}\n")),
         Depth::Whole => line(format!("deepen {}\n", i32::MAX)),
+        Depth::History if capabilities.filter => line("filter tree:0\n".to_owned()),
+        Depth::History => {}
     }
     for id in wants {
         line(format!("want {id}\n"));
@@ -152,29 +152,54 @@ fn request(
     Ok(body)
 }
 
-/// Reads the answer to a fetch and puts what it holds into the store.
-fn receive(store: &Store, incoming: Incoming) -> Result<(), Failure> {
-    let mut input = BufReader::with_capacity(1 << 16, incoming);
-    let mut boundary = Vec::new();
+/// The answer to a fetch, not looked at yet.
+pub(crate) struct Received {
+    spool: Spool,
+}
+
+impl Received {
+    /// Puts what it holds into the store, unless that would cost more than the limits allow.
+    pub(crate) fn keep(mut self, store: &Store, limits: &Limits) -> Result<(), Failure> {
+        let boundary = preface(&mut self.spool.read(0)?)?;
+        let start = boundary.start;
+        scan(&mut BufReader::new(Band::new(&mut self.spool.read(start)?)), limits)?;
+        pack::index(&store.local(), &mut BufReader::new(Band::new(&mut self.spool.read(start)?)))?;
+        store.move_boundary(&boundary.lines)
+    }
+}
+
+/// What stands before the pack.
+struct Preface {
+    /// Where the history that comes with it ends.
+    lines: Vec<String>,
+    /// How long it is.
+    start: u64,
+}
+
+fn preface(input: &mut dyn Read) -> Result<Preface, Failure> {
+    let mut preface = Preface { lines: Vec::new(), start: 0 };
     loop {
-        let packet = pktline::read(&mut input).map_err(|error| cut(&error))?;
+        let packet = pktline::read(input).map_err(|error| cut(&error))?;
         let Some(packet) = packet else { return Err(Failure::fault("the remote sent no pack")) };
-        let Packet::Line(line) = packet else { continue };
+        let Packet::Line(line) = packet else {
+            preface.start += 4;
+            continue;
+        };
+        preface.start += line.len() as u64 + 4;
         let line = String::from_utf8_lossy(&line).trim_end().to_owned();
         if line == "packfile" {
-            break;
+            return Ok(preface);
         }
         if let Some(error) = line.strip_prefix("ERR ") {
             return Err(refused(error));
         }
         if line.starts_with("shallow ") || line.starts_with("unshallow ") {
-            boundary.push(line);
+            preface.lines.push(line);
+        }
+        if preface.lines.len() > MAX_BOUNDARY {
+            return Err(Failure::fault("the remote names too many ends of its history"));
         }
     }
-    let mut pack = BufReader::with_capacity(1 << 16, Band::new(&mut input));
-    pack::index(&store.local(), &mut pack)?;
-    io::copy(&mut pack, &mut io::sink()).map_err(|error| cut(&error))?;
-    store.move_boundary(&boundary)
 }
 
 fn cut(error: &io::Error) -> Failure {
@@ -183,28 +208,7 @@ fn cut(error: &io::Error) -> Failure {
 
 fn refused(error: &str) -> Failure {
     match error.rsplit_once("not our ref ") {
-        Some((_, id)) => Failure::problem(format!("there is no commit `{id}` in the repository")),
+        Some((_, id)) => Failure::no_commit(format!("there is no commit `{id}` in the repository")),
         None => Failure::fault(format!("the remote does not send what was asked for: {error}")),
-    }
-}
-
-/// The body of an answer as it arrives.
-struct Incoming {
-    receiver: mpsc::Receiver<Bytes>,
-    chunk: Bytes,
-}
-
-impl Read for Incoming {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.chunk.is_empty() {
-            match self.receiver.blocking_recv() {
-                Some(chunk) => self.chunk = chunk,
-                None => return Ok(0),
-            }
-        }
-        let count = buffer.len().min(self.chunk.len());
-        let head = self.chunk.split_to(count);
-        let mut head = &*head;
-        head.read(buffer)
     }
 }

@@ -81,6 +81,36 @@ pub(crate) fn ancestry(
     Ok(if cut { Ancestry::Unknown } else { Ancestry::No })
 }
 
+/// More commits than this are not searched.
+const SEARCHED: usize = 1_000_000;
+
+/// The commits in the history of some tips whose ids begin with a text.
+pub(crate) fn with_prefix(
+    repo: &gix::Repository,
+    tips: Vec<ObjectId>,
+    prefix: &str,
+) -> Result<Vec<ObjectId>, Failure> {
+    let mut seen: HashSet<ObjectId> = tips.iter().copied().collect();
+    let mut queue: VecDeque<ObjectId> = seen.iter().copied().collect();
+    let mut found = Vec::new();
+    while let Some(id) = queue.pop_front() {
+        // Where the history that we have ends, there is nothing to be found.
+        if !repo.has_object(id) {
+            continue;
+        }
+        if id.to_string().starts_with(prefix) {
+            found.push(id);
+        }
+        queue.extend(parents(repo, id)?.into_iter().filter(|parent| seen.insert(*parent)));
+        if seen.len() > SEARCHED {
+            return Err(Failure::no_commit(format!(
+                "the history is too long to look for `{prefix}`: write all 40 digits of the id"
+            )));
+        }
+    }
+    Ok(found)
+}
+
 /// The marks that orders left in the recent history of one branch.
 #[derive(Debug, Default)]
 pub(crate) struct Trail {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    io::{BufRead, Write as _},
+    io::{BufRead, BufReader, Seek as _, SeekFrom, Write as _},
     path::Path,
     sync::atomic::AtomicBool,
 };
@@ -52,7 +52,44 @@ fn head(pack: &mut Vec<u8>, object: &NewObject) {
     pack.push(byte);
 }
 
-/// Indexes a received pack into a repository; bases that the sender left out come from there.
+/// Bytes as they arrive: few of them in memory, many in a file without a name.
+pub(crate) struct Spool {
+    file: tempfile::SpooledTempFile,
+    left: u64,
+    limit: u64,
+}
+
+impl Spool {
+    /// So many bytes stay in memory.
+    const IN_MEMORY: usize = 1 << 20;
+
+    /// An empty one, which takes up to `limit` bytes. Its file would be in the folder.
+    pub(crate) fn new(folder: &Path, limit: u64) -> Spool {
+        Spool { file: tempfile::spooled_tempfile_in(Self::IN_MEMORY, folder), left: limit, limit }
+    }
+
+    /// Keeps some more bytes.
+    pub(crate) fn add(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.left = self.left.checked_sub(bytes.len() as u64).ok_or_else(|| {
+            Failure::problem(format!(
+                "the repository sends more than {} bytes at once: make it smaller, or let the operator raise \
+                 `--git-pack-limit`",
+                self.limit
+            ))
+        })?;
+        let kept = self.file.write_all(bytes);
+        kept.map_err(|error| Failure::fault(format!("keeping what a remote sends: {error}")))
+    }
+
+    /// Reads from a position on.
+    pub(crate) fn read(&mut self, from: u64) -> Result<BufReader<&mut tempfile::SpooledTempFile>, Failure> {
+        let sought = self.file.seek(SeekFrom::Start(from));
+        sought.map_err(|error| Failure::fault(format!("reading what a remote sent: {error}")))?;
+        Ok(BufReader::with_capacity(1 << 16, &mut self.file))
+    }
+}
+
+/// Indexes a pack that was looked at before.
 pub(crate) fn index(repo: &gix::Repository, pack: &mut dyn BufRead) -> Result<(), Failure> {
     let directory = repo.objects.store_ref().path().join("pack");
     std::fs::create_dir_all(&directory)

@@ -44,6 +44,7 @@ impl Bench {
             max_bytes: 1 << 30,
             max_age: Duration::from_secs(3600),
             local: None,
+            limits: kardinal_git::Limits::default(),
         }
     }
 
@@ -171,6 +172,7 @@ pub(crate) fn order(name: &str, change: impl Change + 'static) -> Order {
         message: format!("Promote {name}"),
         author: author(),
         identity: format!("Kardinal-Step: {name}"),
+        replaces: None,
         change: Arc::new(change),
     }
 }

@@ -103,6 +103,39 @@ async fn branches_are_made_replaced_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_commit_of_our_own_is_rebuilt_on_the_new_tip_and_nobody_elses_is_overwritten() {
+    let bench = Bench::new();
+    let (git, remote) = (bench.git(), bench.remote());
+    let branch = "kardinal/a/prod";
+    let first = branched("one", branch, Fixed(vec![put("x", b"ours")]));
+    let old = git.commit(&remote, &first).await.unwrap();
+    let again = branched("one", branch, Fixed(vec![put("x", b"ours")]));
+    let again = Order { replaces: Some(old.commit.clone()), ..again };
+    // Nothing stands against it: it is the forge that has not looked yet.
+    let refusal = git.commit(&remote, &again).await.unwrap_err();
+    assert!(matches!(&refusal, Error::Fault { .. }), "{refusal}");
+    git.commit(&remote, &order("stranger", Fixed(vec![put("other", b"1")]))).await.unwrap();
+    assert!(git.commit(&remote, &again).await.is_err(), "another file is no conflict");
+    let rival = git.commit(&remote, &order("rival", Fixed(vec![put("x", b"theirs")]))).await.unwrap();
+    let new = git.commit(&remote, &again).await.unwrap();
+    assert_eq!((new.kind, new.parent.as_ref()), (Outcome::Pushed, Some(&rival.commit)));
+    assert_eq!(bench.ask(&["show", &format!("{branch}:x")]), "ours");
+    assert_eq!(bench.subjects(branch), ["Promote one", "Promote rival", "Promote stranger", "first"]);
+    // Whoever died after the push finds it done.
+    let found = git.commit(&remote, &again).await.unwrap();
+    assert_eq!((found.kind, &found.commit), (Outcome::AlreadyThere, &new.commit));
+    // A stranger's commit on the branch stays.
+    let work = bench.clone_as("stranger");
+    run(&work, &["checkout", "-q", branch]);
+    run(&work, &["commit", "-q", "--allow-empty", "-m", "mine"]);
+    run(&work, &["push", "-q", "origin", &format!("HEAD:{branch}")]);
+    git.commit(&remote, &order("third", Fixed(vec![put("x", b"third")]))).await.unwrap();
+    let refusal = git.commit(&remote, &Order { replaces: Some(new.commit), ..again }).await.unwrap_err();
+    assert!(matches!(&refusal, Error::Problem(why) if why.contains("not overwritten")), "{refusal}");
+    assert_eq!(bench.subjects(branch).first().map(String::as_str), Some("mine"));
+}
+
+#[tokio::test]
 async fn history_can_be_asked() {
     let bench = Bench::new();
     let (git, remote) = (bench.git(), bench.remote());
@@ -114,7 +147,7 @@ async fn history_can_be_asked() {
     assert!(!git.contains(&remote, &first, &second).await.unwrap());
     let missing = "1234567890123456789012345678901234567890";
     assert!(!git.contains(&remote, &second, missing).await.unwrap());
-    assert!(matches!(git.contains(&remote, missing, &second).await, Err(Error::Problem(_))));
+    assert!(matches!(git.contains(&remote, missing, &second).await, Err(Error::NoCommit(_))));
     assert!(matches!(git.contains(&remote, "main", &second).await, Err(Error::Problem(_))));
     let tree = bench.ask(&["rev-parse", "main^{tree}"]);
     assert!(matches!(git.read(&remote, &tree, "a").await, Err(Error::Problem(_))));

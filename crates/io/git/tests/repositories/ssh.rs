@@ -41,6 +41,7 @@ async fn inside() {
         max_bytes: 1 << 30,
         max_age: std::time::Duration::from_secs(3600),
         local: None,
+        limits: kardinal_git::Limits::default(),
     };
     let git = Git::new(settings);
     let remote = remote(&format!("git@forge.example:{}/app.git", directory.display()));

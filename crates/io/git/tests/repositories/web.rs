@@ -199,7 +199,12 @@ async fn trouble_is_sorted() {
         server.switches.status.store(status, Ordering::SeqCst);
         let error = bench.git().tip(&remote, "main").await.unwrap_err();
         match &error {
-            Error::Fault { retry_after, .. } if fault => assert_eq!(retry_after.unwrap().as_secs(), 7),
+            Error::Fault { retry_after, .. } if fault && status != 429 => {
+                assert_eq!(retry_after.unwrap().as_secs(), 7);
+            }
+            Error::Limited { retry_after, .. } if status == 429 => {
+                assert_eq!(retry_after.unwrap().as_secs(), 7)
+            }
             Error::Problem(_) if !fault => {}
             _ => panic!("{status}: {error:?}"),
         }
@@ -213,7 +218,7 @@ async fn trouble_is_sorted() {
     assert!(matches!(&error, Error::Problem(text) if text.contains("`trunk`")), "{error}");
     let unknown = "1234567890123456789012345678901234567890";
     let error = bench.git().read(&remote, unknown, "x").await.unwrap_err();
-    assert!(matches!(&error, Error::Problem(text) if text.contains(unknown)), "{error}");
+    assert!(matches!(&error, Error::NoCommit(text) if text.contains(unknown)), "{error}");
     let closed = remote_to_a_closed_port().await;
     assert!(matches!(bench.git().tip(&closed, "main").await, Err(Error::Fault { .. })));
 }
@@ -433,4 +438,78 @@ async fn behind_tls(plain: &str) -> (String, String) {
         }
     });
     (address, made.cert.pem())
+}
+
+#[tokio::test]
+async fn short_commit_ids_are_resolved_against_the_repository() {
+    let bench = Bench::new();
+    let server = Server::new(&bench).await;
+    let work = bench.clone_as("alice");
+    for n in 0..5 {
+        write(&work, "log", format!("{n}\n").as_bytes());
+        bench.push_all(&work, &format!("change {n}"));
+    }
+    let whole = bench.ask(&["rev-parse", "main~2"]);
+    for remote in [server.remote(), bench.remote()] {
+        let git = bench.git();
+        for digits in [7, 12, 39, 40] {
+            let upper = whole[..digits].to_uppercase();
+            let short = if digits == 40 { &whole[..] } else { &upper };
+            assert_eq!(git.resolve(&remote, short).await.unwrap(), whole, "{digits}");
+        }
+        // What was looked through is not mistaken for what is here.
+        let changes = git.diff(&remote, None, &whole).await.unwrap();
+        assert_eq!(changes.len(), 1);
+        for wrong in ["abc123def456", "abc", "main", ""] {
+            let error = git.resolve(&remote, wrong).await.unwrap_err();
+            assert!(matches!(&error, Error::NoCommit(_)), "{wrong}: {error}");
+        }
+    }
+    server.switches.status.store(503, Ordering::SeqCst);
+    let error = bench.git().resolve(&server.remote(), &whole[..12]).await.unwrap_err();
+    assert!(matches!(error, Error::Fault { .. }), "unreachable is not unknown: {error}");
+}
+
+#[tokio::test]
+async fn a_repository_with_an_object_beyond_the_limit_is_refused_and_a_higher_limit_takes_it() {
+    let bench = Bench::new();
+    let server = Server::new(&bench).await;
+    let work = bench.clone_as("alice");
+    write(&work, "zeros", &vec![0; 2 << 20]);
+    bench.push_all(&work, "two MiB of zeros, two KiB packed");
+    let tip = bench.ask(&["rev-parse", "main"]);
+    let with = |object, pack| {
+        let limits = kardinal_git::Limits { object, pack };
+        kardinal_git::Git::new(kardinal_git::Settings { limits, ..bench.settings() })
+    };
+    let error = with(1 << 20, 1 << 30).read(&server.remote(), &tip, "README.md").await.unwrap_err();
+    assert!(matches!(&error, Error::Problem(text) if text.contains("2097152 bytes")), "{error}");
+    let error = with(64 << 20, 0).read(&server.remote(), &tip, "README.md").await;
+    assert!(error.is_ok(), "small answers are within what may come besides a pack");
+    let read = with(64 << 20, 1 << 30).read(&server.remote(), &tip, "zeros").await.unwrap().unwrap();
+    assert_eq!(read.len(), 2 << 20);
+}
+
+/// Says of every name that it may not be reached.
+struct NoWay;
+
+impl reqwest::dns::Resolve for NoWay {
+    fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
+        let told = format!("`{}` may not be reached: see `--allowed-hosts`", name.as_str());
+        Box::pin(async move { Err(told.into()) })
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_leads_to_a_forbidden_address_is_a_problem_and_no_fault() {
+    let bench = Bench::new();
+    let policy = kardinal_reach::Policy::cluster(kardinal_reach::Hosts::default());
+    let git = kardinal_git::Git::reaching(bench.settings(), policy, Some(std::sync::Arc::new(NoWay)));
+    let error = git.tip(&remote("https://rebinding.example/a.git"), "main").await.unwrap_err();
+    assert!(
+        matches!(&error, Error::Problem(text) if text.starts_with("`rebinding.example` may not")),
+        "{error:?}"
+    );
+    let error = git.tip(&remote("ssh://git@10.0.0.1/a.git"), "main").await.unwrap_err();
+    assert!(matches!(&error, Error::Problem(text) if text.contains("`ssh-privatekey`")), "{error:?}");
 }

@@ -14,6 +14,8 @@ pub(super) struct Budget {
     closed_until: Option<Instant>,
     /// Asked for by the host for one account.
     accounts: HashMap<u64, Instant>,
+    /// How often in a row the host has limited an account without naming a time.
+    strikes: HashMap<u64, u32>,
 }
 
 /// Whether to ask now.
@@ -45,6 +47,7 @@ impl Budget {
             counted_at: now,
             closed_until: None,
             accounts: HashMap::new(),
+            strikes: HashMap::new(),
         }
     }
 
@@ -65,6 +68,18 @@ impl Budget {
         Ruling::Wait(Duration::from_secs_f64((1.0 - self.tokens) / self.per_second))
     }
 
+    /// The host has limited an account and named no time: how long it is left alone, longer each time in a row.
+    pub(super) fn limited(&mut self, account: u64) -> Duration {
+        let strikes = self.strikes.entry(account).or_default();
+        *strikes = strikes.saturating_add(1);
+        backoff(*strikes, account)
+    }
+
+    /// The host has answered an account.
+    pub(super) fn answered(&mut self, account: u64) {
+        self.strikes.remove(&account);
+    }
+
     /// The host asked for a pause. A longer one that it asked for earlier stays.
     pub(super) fn pause(&mut self, whom: Whom, wait: Duration, now: Instant) {
         let until = now + wait;
@@ -76,6 +91,19 @@ impl Budget {
             }
         }
     }
+}
+
+/// From one second, doubled each time, to five minutes; up to half as much again is added, so that those who were
+/// limited together do not come back together.
+fn backoff(strike: u32, account: u64) -> Duration {
+    const LONGEST: u64 = 300_000;
+    let whole = 1000u64.checked_shl(strike.saturating_sub(1).min(20)).unwrap_or(LONGEST).min(LONGEST);
+    let mut hash = account ^ u64::from(strike).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash ^= hash >> 33;
+    let extra = (whole / 2).max(1);
+    Duration::from_millis((whole + hash % extra).min(LONGEST))
 }
 
 #[cfg(test)]
@@ -112,6 +140,20 @@ mod tests {
         assert_eq!(budget.take(1, start + 10 * SECOND), Ruling::Wait(50 * SECOND), "the longer wait counts");
         assert_eq!(budget.take(2, start + 10 * SECOND), Ruling::Go);
         assert_eq!(budget.take(1, start + 60 * SECOND), Ruling::Go);
+    }
+
+    #[test]
+    fn rate_limits_back_off_from_1_s_to_5_min_with_jitter() {
+        let mut budget = Budget::new(10, 10, Instant::now());
+        let waits: Vec<Duration> = (0..12).map(|_| budget.limited(7)).collect();
+        for (strike, wait) in waits.iter().enumerate() {
+            let least = Duration::from_secs(300.min(1 << strike));
+            assert!(*wait >= least && *wait <= (least * 3 / 2).min(300 * SECOND), "{strike}: {wait:?}");
+        }
+        assert_eq!(waits[11], 300 * SECOND);
+        assert_ne!(budget.limited(8), waits[0], "accounts do not come back together");
+        budget.answered(7);
+        assert_eq!(budget.limited(7), waits[0], "an answer ends it");
     }
 
     #[test]

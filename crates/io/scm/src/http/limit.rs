@@ -11,15 +11,14 @@ use super::budget::Whom;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Pause {
     pub(super) whom: Whom,
-    pub(super) wait: Duration,
+    /// How long; absent: it named no time.
+    pub(super) wait: Option<Duration>,
     /// The request itself was refused because of it, instead of merely being the last one allowed.
     pub(super) refused: bool,
 }
 
 /// No forge's window is longer than an hour; a header that says more is wrong.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// What GitHub asks for after a secondary limit that names no time.
-const SECONDARY: Duration = Duration::from_secs(60);
 
 /// The pause that an answer asks for, if any.
 pub(super) fn pause(
@@ -35,14 +34,16 @@ pub(super) fn pause(
     let account = Whom::Account(account);
     let lower = message.to_lowercase();
     let says_limit = lower.contains("rate limit") || lower.contains("abuse detection");
-    let pause = |whom, wait: Duration, refused| Some(Pause { whom, wait: wait.min(LONGEST), refused });
+    let pause = |whom, wait: Option<Duration>, refused| {
+        Some(Pause { whom, wait: wait.map(|wait| wait.min(LONGEST)), refused })
+    };
     match status {
-        StatusCode::TOO_MANY_REQUESTS => pause(account, asked.or(reset).unwrap_or(SECONDARY), true),
+        StatusCode::TOO_MANY_REQUESTS => pause(account, asked.or(reset), true),
         StatusCode::FORBIDDEN if asked.is_some() || used_up || says_limit => {
-            pause(account, asked.or(reset).unwrap_or(SECONDARY), true)
+            pause(account, asked.or(reset), true)
         }
-        status if status.is_server_error() => asked.and_then(|wait| pause(Whom::Everybody, wait, true)),
-        status if status.is_success() => reset.and_then(|wait| pause(account, wait, false)),
+        status if status.is_server_error() => asked.and_then(|wait| pause(Whom::Everybody, Some(wait), true)),
+        status if status.is_success() => reset.and_then(|wait| pause(account, Some(wait), false)),
         _ => None,
     }
 }
@@ -86,7 +87,11 @@ mod tests {
     }
 
     fn account(seconds: u64, refused: bool) -> Option<Pause> {
-        Some(Pause { whom: Whom::Account(7), wait: Duration::from_secs(seconds), refused })
+        Some(Pause { whom: Whom::Account(7), wait: Some(Duration::from_secs(seconds)), refused })
+    }
+
+    fn unnamed() -> Option<Pause> {
+        Some(Pause { whom: Whom::Account(7), wait: None, refused: true })
     }
 
     #[test]
@@ -97,13 +102,13 @@ mod tests {
         let secondary = "You have exceeded a secondary rate limit. Please wait.";
         assert_eq!(answer(429, &[("retry-after", "30")], ""), account(30, true));
         assert_eq!(answer(429, &date, ""), account(30, true));
-        assert_eq!(answer(429, &[], ""), account(60, true));
+        assert_eq!(answer(429, &[], ""), unnamed());
         assert_eq!(answer(429, &used_up, ""), account(90, true));
         assert_eq!(answer(403, &used_up, ""), account(90, true));
-        assert_eq!(answer(403, &left, secondary), account(60, true));
+        assert_eq!(answer(403, &left, secondary), unnamed());
         assert_eq!(answer(403, &[("retry-after", "5")], secondary), account(5, true));
         assert_eq!(answer(200, &used_up, ""), account(90, false));
-        let everybody = Pause { whom: Whom::Everybody, wait: Duration::from_secs(9), refused: true };
+        let everybody = Pause { whom: Whom::Everybody, wait: Some(Duration::from_secs(9)), refused: true };
         assert_eq!(answer(503, &[("retry-after", "9")], ""), Some(everybody));
     }
 
@@ -113,7 +118,7 @@ mod tests {
         let past = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1")];
         assert_eq!(answer(429, &far, ""), account(3600, true));
         assert_eq!(answer(429, &past, ""), account(0, true));
-        assert_eq!(answer(429, &[("retry-after", "soon")], ""), account(60, true));
+        assert_eq!(answer(429, &[("retry-after", "soon")], ""), unnamed());
     }
 
     #[test]

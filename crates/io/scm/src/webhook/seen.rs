@@ -44,6 +44,12 @@ impl Seen {
         true
     }
 
+    /// A delivery that came to nothing may be sent again.
+    pub fn forget(&mut self, delivery: &Delivery) {
+        self.known.remove(&format!("id {}", delivery.id));
+        self.known.remove(&format!("content {}", delivery.fingerprint));
+    }
+
     fn forget_old(&mut self, now: Timestamp) {
         let keep = jiff::SignedDuration::try_from(self.keep).unwrap_or(jiff::SignedDuration::MAX);
         while self.order.front().is_some_and(|(at, _)| now.duration_since(*at) >= keep) {

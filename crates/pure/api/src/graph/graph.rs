@@ -54,6 +54,14 @@ pub struct GraphSpec {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["id"])
     )]
     pub nodes: Vec<Node>,
+    /// A ServiceAccount of the Graph's namespace. With it, everything that the nodes read and write is read and written
+    /// with the rights of that account, in every namespace; without it, the Graph acts in its own namespace only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"),
+        length(min = 1, max = 253)
+    )]
+    pub service_account_name: Option<String>,
 }
 
 /// One node: exactly one of `template`, `patch`, `ref`, `watch` and `def`, and what modifies it.
@@ -149,8 +157,8 @@ pub struct GraphStatus {
     /// The generation that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What holds and what does not: `Compiled` and `Ready`, and during deletion `TeardownBlocked` and
-    /// `FinalizerSkipped`.
+    /// What holds and what does not: `Compiled` and `Ready`, and during deletion `TeardownBlocked`,
+    /// `FinalizerSkipped` and `LeftBehind`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

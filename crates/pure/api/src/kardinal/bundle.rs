@@ -72,6 +72,12 @@ impl BundleSpec {
     }
 }
 
+/// No registry takes a repository with capitals; only the host and the tag may have some.
+const IMAGE_RULE: &str = r"self.reference.matches('^(([^/]*[.:][^/]*|localhost)/)?[^A-Z:@]+([:@][^/]*)?$')";
+/// What people are told about such an image, however they hand it over.
+pub const IMAGE_MESSAGE: &str =
+    "the repository of an image is written in lower case, such as `ghcr.io/myorg/my-app:1.29.0`";
+
 /// What a Bundle carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -104,6 +110,13 @@ pub struct Artifacts {
 /// A container image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": IMAGE_RULE,
+        "message": IMAGE_MESSAGE,
+        "fieldPath": ".reference",
+    },
+]))]
 pub struct ImageArtifact {
     /// The name of the image in the Bundle.
     #[schemars(length(min = 1, max = 253))]
@@ -233,6 +246,10 @@ pub struct EnvironmentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::timestamp")]
     pub verified_at: Option<Timestamp>,
+    /// The step's proof of that time, which outlives the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub seal: Option<String>,
     /// The commit that brought the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,

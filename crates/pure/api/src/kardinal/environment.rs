@@ -48,6 +48,17 @@ pub enum Approval {
     PrReview,
 }
 
+/// What becomes of the environments before one whose pull request was closed without merging.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnReject {
+    /// They keep the version: it was verified there, and nobody said that it is bad.
+    #[default]
+    Keep,
+    /// They go back to the version that was verified there before.
+    Rollback,
+}
+
 /// How the new version gets into the manifests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -241,6 +252,12 @@ pub struct Environment {
     /// Whether an `auto` environment leaves a pull request behind as a record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pr: Option<bool>,
+    /// What becomes of the environments before this one when its pull request is closed without merging: `keep`
+    /// (default) leaves the version there, `rollback` takes it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "keep"))]
+    #[schemars(with = "OnReject")]
+    pub on_reject: Option<OnReject>,
     /// The agent that executes the promotion. Absent: the control plane itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
@@ -269,6 +286,11 @@ impl Environment {
     /// The directory of the environment, the default included.
     pub fn path(&self) -> String {
         self.path.clone().unwrap_or_else(|| format!("environments/{}", self.name))
+    }
+
+    /// What becomes of the environments before this one when its pull request is rejected, the default included.
+    pub fn on_reject(&self) -> OnReject {
+        self.on_reject.unwrap_or_default()
     }
 
     /// Who lets a change in, the default included.

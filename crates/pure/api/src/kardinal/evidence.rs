@@ -41,6 +41,10 @@ pub struct GateEvidence {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::timestamp")]
     pub evaluated_at: Option<Timestamp>,
+    /// Who merged the change although the gate was closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub forced_by: Option<String>,
 }
 
 /// What a gate answered.

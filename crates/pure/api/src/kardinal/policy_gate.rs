@@ -35,9 +35,12 @@ pub struct PolicyGateSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub message: Option<String>,
-    /// The longest time between two evaluations.
+    /// The longest time between two evaluations, at least `10s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("default" = "5m"))]
+    #[schemars(extend("default" = "5m", "x-kubernetes-validations" = [{
+        "rule": "duration(self) >= duration('10s')",
+        "message": "a gate is asked again after 10s at the earliest: write `10s` or more, such as `5m`",
+    }]))]
     pub recheck_interval: Option<GoDuration>,
     /// The time zone of `schedule`, such as `Europe/Berlin`. Absent: UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,6 +58,25 @@ pub struct PolicyGateSpec {
         extend("x-kubernetes-list-type" = "set")
     )]
     pub applies_to: Vec<String>,
+    /// Patterns of directories or files in the repository: the template also guards every environment that writes there,
+    /// whatever its name. `*` stands for any characters but `/`, `**` for any directories; a directory includes all
+    /// that is below it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 100),
+        inner(length(min = 1, max = 1024)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub applies_to_paths: Vec<String>,
+    /// Patterns of branches: the template also guards every environment whose change ends up on one of them, whatever
+    /// its name. `*` stands for any characters but `/`, `**` for any at all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 100),
+        inner(length(min = 1, max = 255)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub applies_to_branches: Vec<String>,
     /// Whether the gate permits skipping an environment instead of guarding it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip_permission: Option<bool>,
@@ -79,9 +101,13 @@ pub enum GateStage {
     PostDeploy,
 }
 
-/// A permission to pass in spite of a gate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// A permission to pass in spite of a gate. On a gate of the organisation only those count that stand in its template.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "has(self.__namespace__) || !(has(self.pipeline) || has(self.bundle))",
+    "message": "an override for one Pipeline or Bundle needs its `namespace`: the same name may be another's elsewhere",
+}]))]
 pub struct GateOverride {
     /// Why.
     #[schemars(length(min = 1, max = 4096))]
@@ -90,6 +116,18 @@ pub struct GateOverride {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub stage: Option<String>,
+    /// The namespace that it holds for. Absent: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub namespace: Option<String>,
+    /// The Pipeline in that namespace that it holds for. Absent: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub pipeline: Option<String>,
+    /// The Bundle in that namespace that it holds for. Absent: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub bundle: Option<String>,
     /// Until when it holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::timestamp")]

@@ -162,6 +162,11 @@ pub struct PromotionStepStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::timestamp")]
     pub verified_at: Option<Timestamp>,
+    /// Proves that the controller itself found the environment healthy at that time. The organisation's gates count no
+    /// verification without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub seal: Option<String>,
     /// What proves that the promotion was safe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,

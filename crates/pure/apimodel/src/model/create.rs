@@ -14,7 +14,7 @@ use crate::meta;
 use crate::object::text;
 use crate::registry::CRD_RESOURCE;
 use crate::schema::{self, Cause, FieldError};
-use crate::status::{Reason, Status, StatusCause, quoted};
+use crate::status::{Status, StatusCause, quoted};
 
 /// How often a generated name is tried before giving up.
 const NAME_ATTEMPTS: usize = 8;
@@ -70,7 +70,8 @@ impl Work<'_> {
         }
         if versioned {
             let message = "resourceVersion should not be set on objects to be created";
-            return Err(Status::new(500, Reason::Unknown, message));
+            // kube answers with 500; but the mistake is the client's.
+            return Err(Status::bad_request(message));
         }
         let key = place.key_of(&name);
         if let Some(other) = self.get(&key) {

@@ -226,10 +226,7 @@ fn apply_refused(error: &ApplyError) -> Status {
                 .collect();
             status
         }
-        ApplyError::Invalid(message) if message.starts_with("failed to create typed patch object") => {
-            // kube has no reason for these either.
-            Status::new(500, Reason::Unknown, message.as_str())
-        }
+        // kube answers some of these with 500; but the mistake is the client's.
         ApplyError::Invalid(message) => Status::bad_request(message.as_str()),
     }
 }

@@ -23,7 +23,8 @@ impl Model {
         let paths = version.scale.as_ref().ok_or_else(Status::no_such_resource)?;
         if version.builtin().is_none() && replicas(&object.value(), paths).is_none() {
             let path = crate::status::quoted(&paths.spec_replicas);
-            return Err(Status::internal(format!("the spec replicas field {path} does not exist")));
+            // kube answers 500; but the object lacks a field, and the server lacks nothing.
+            return Err(Status::bad_request(format!("the spec replicas field {path} does not exist")));
         }
         scale_of(&object, &version)
     }

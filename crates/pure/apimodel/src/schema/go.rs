@@ -1,10 +1,13 @@
-//! Text as Go writes it, where clients and people compare our messages with those of kube-apiserver, and Go's regular
-//! expressions read with Rust's engine.
+//! Text as Go writes it, where clients and people compare our messages with those of kube-apiserver; and Go's regular
+//! expressions, run by Rust's engine.
+
+mod regexp;
 
 use std::fmt::Write as _;
 
-use regex::{Regex, RegexBuilder};
 use serde_json::{Number, Value};
+
+pub(super) use self::regexp::regex;
 
 /// A string in Go's `%q`.
 pub(crate) fn quote(text: &str) -> String {
@@ -68,90 +71,4 @@ pub(super) fn float(f: f64) -> String {
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{digits}e{sign}{:02}", exponent.abs())
-}
-
-/// Compiles a Go regular expression.
-///
-/// The two dialects agree but for a few things, which are rewritten here: Go's `\d`, `\s`, `\w` and `\b` are ASCII, a
-/// `{` that starts no repetition is itself, and so is a `[`, `&`, `~` or `-` inside a class.
-pub(super) fn regex(pattern: &str) -> Result<Regex, String> {
-    RegexBuilder::new(&translate(pattern)).size_limit(1 << 20).dfa_size_limit(1 << 20).build().map_err(
-        |error| {
-            let text = error.to_string();
-            text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
-        },
-    )
-}
-
-fn translate(pattern: &str) -> String {
-    let mut out = String::with_capacity(pattern.len() + 8);
-    let mut rest = pattern;
-    let mut class = false;
-    while let Some(c) = rest.chars().next() {
-        rest = rest.get(c.len_utf8()..).unwrap_or_default();
-        match c {
-            '\\' => {
-                let next = rest.chars().next();
-                rest = rest.get(next.map_or(0, char::len_utf8)..).unwrap_or_default();
-                if next == Some('Q') {
-                    let (literal, after) = rest.split_once("\\E").unwrap_or((rest, ""));
-                    out.push_str(&regex::escape(literal));
-                    rest = after;
-                } else {
-                    escape(&mut out, next, class);
-                }
-            }
-            '[' if class && rest.starts_with(':') => out.push('['),
-            '[' if class => out.push_str("\\["),
-            '[' => {
-                class = true;
-                out.push('[');
-                // A `]` that opens the class, after an optional `^`, is a member.
-                if let Some(after) = rest.strip_prefix('^') {
-                    out.push('^');
-                    rest = after;
-                }
-                if let Some(after) = rest.strip_prefix(']') {
-                    out.push_str("\\]");
-                    rest = after;
-                }
-            }
-            ']' if class && !out.ends_with(':') => {
-                class = false;
-                out.push(']');
-            }
-            '&' | '~' if class => {
-                out.push('\\');
-                out.push(c);
-            }
-            '{' if !class && !is_repetition(rest) => out.push_str("\\{"),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-fn escape(out: &mut String, next: Option<char>, class: bool) {
-    match next {
-        Some('d') => out.push_str("[0-9]"),
-        Some('D') => out.push_str("[^0-9]"),
-        Some('w') => out.push_str("[0-9A-Za-z_]"),
-        Some('W') => out.push_str("[^0-9A-Za-z_]"),
-        Some('s') => out.push_str("[\\t\\n\\f\\r ]"),
-        Some('S') => out.push_str("[^\\t\\n\\f\\r ]"),
-        Some('b') if !class => out.push_str("(?-u:\\b)"),
-        Some('C') if !class => out.push('.'),
-        Some(c) => {
-            out.push('\\');
-            out.push(c);
-        }
-        None => out.push('\\'),
-    }
-}
-
-/// Whether what follows a `{` is `3}`, `3,}` or `3,5}`.
-fn is_repetition(rest: &str) -> bool {
-    let Some((inside, _)) = rest.split_once('}') else { return false };
-    let (low, high) = inside.split_once(',').unwrap_or((inside, ""));
-    !low.is_empty() && low.bytes().chain(high.bytes()).all(|b| b.is_ascii_digit())
 }

@@ -531,7 +531,7 @@ fn schemas_that_are_not_structural_are_refused() {
         ),
         (
             json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}),
-            "properties[a].pattern: Invalid value: \"(\": must be a valid regular expression, but isn't: unclosed group",
+            "properties[a].pattern: Invalid value: \"(\": must be a valid regular expression, but isn't: error parsing regexp: missing closing ): `(`",
         ),
         (
             json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}}),

@@ -11,7 +11,7 @@ use super::{Pass, Reach, Walker};
 use crate::action::Action;
 use crate::desired::{Desired, Unaddressed, address};
 use crate::graph::{Node, NodeKind};
-use crate::identity::{Marks, ObjectId};
+use crate::identity::{Marks, ObjectId, text_at};
 use crate::observe::Seen;
 use crate::owned::is_terminating;
 use crate::report::{NodeState, Wait, WaitReason};
@@ -71,6 +71,10 @@ impl Walker {
             Ok(ids) => ids,
             Err(judgement) => return *judgement,
         };
+        let permits = match self.may_write(node, &ids, pass) {
+            Ok(permits) => permits,
+            Err(stopped) => return *stopped,
+        };
         let claims: BTreeSet<ObjectId> = ids.iter().cloned().collect();
         memory.retain(|id, memory| claims.contains(id) || memory.in_flight());
         let mut tally = Tally::default();
@@ -95,6 +99,7 @@ impl Walker {
             }
         };
         judgement.reads.objects = claims.clone();
+        judgement.reads.permits = permits;
         judgement.claims = claims;
         judgement.wanted = tally.wanted;
         judgement.timer = earliest(judgement.timer, tally.timer);
@@ -137,6 +142,30 @@ impl Walker {
         Ok(ids)
     }
 
+    /// Whether this would make, or take for its own, the successor of an object to which the Graph belongs.
+    fn orphaned(&self, id: &ObjectId, seen: Seen<'_>) -> bool {
+        let Some(parent) = self.owner.parent(id) else { return false };
+        match seen {
+            Seen::Unknown => false,
+            Seen::Absent => true,
+            Seen::Present(object) => text_at(object, &["metadata", "uid"]) != Some(parent.uid.as_str()),
+        }
+    }
+
+    /// Whether another Graph keeps its object from a node.
+    fn holds(&self, node: &Node, id: &ObjectId, other: &str) -> Option<String> {
+        match (self.fence.takes_from(&self.owner, other), node.force) {
+            (true, true) => None,
+            (true, false) => Some(format!(
+                "{id} belongs to the Graph `{other}`; `lifecycle.apply: Force` would take it over"
+            )),
+            (false, _) => Some(format!(
+                "{id} belongs to the Graph `{other}` of another namespace, from which nothing is taken over: give the \
+                 object another name, or have that Graph give it up"
+            )),
+        }
+    }
+
     fn child(
         &self,
         node: &Node,
@@ -149,6 +178,10 @@ impl Walker {
         let wait = |why, detail| Child::Waiting(Wait::new(&node.id, why, detail));
         let observed = match seen {
             Seen::Unknown => return wait(WaitReason::KindUnknown, format!("{id} is not known yet")),
+            _ if self.orphaned(id, seen) => {
+                let detail = format!("{id} is gone; it owns this Graph, which does not make it again");
+                return wait(WaitReason::ObjectAbsent, detail);
+            }
             Seen::Absent if node.kind == NodeKind::Patch => {
                 return wait(WaitReason::ObjectAbsent, format!("{id} does not exist; patch needs it"));
             }
@@ -158,12 +191,14 @@ impl Walker {
             }
             Seen::Present(object) => Some(object),
         };
-        if let Some(object) = observed.filter(|_| node.kind == NodeKind::Template && !node.force)
-            && let Some(owner) = Marks::read(object, &self.owner.uid).foreign
+        if let Some(object) = observed.filter(|_| node.kind == NodeKind::Template)
+            && let Some(other) = Marks::read(object, &self.owner.uid).foreign
+            && let Some(message) = self.holds(node, id, &other)
         {
-            let message =
-                format!("{id} belongs to the Graph `{owner}`; `lifecycle.apply: Force` would take it over");
             return Child::Trouble(NodeState::Conflict, message);
+        }
+        if let Err(message) = self.fence.content(id, &body) {
+            return Child::Trouble(NodeState::Error, message);
         }
         let desired = match Desired::new(node, &self.owner, id.clone(), body, index, observed) {
             Ok(desired) => desired,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::fence::admit;
 use super::gate::{Gate, NodeScope};
 use super::memory::Memory;
 use super::{NodeValue, Pass, Reach, Walker};
@@ -65,7 +66,7 @@ impl Judgement {
         let message = format!("{gvk} is not served; is its CRD installed?");
         let wait = Wait::new(&node.id, WaitReason::KindUnknown, message.clone());
         let mut judgement = Judgement::pending(message, vec![wait]);
-        judgement.reads.unserved = Some(gvk);
+        judgement.reads.kinds.insert(gvk);
         judgement
     }
 
@@ -283,6 +284,10 @@ impl Walker {
                 Err(Unaddressed::Invalid(message)) => return Judgement::failed(message),
             }
         }
+        let permits = match self.may_read(node, &ids, pass) {
+            Ok(permits) => permits,
+            Err(stopped) => return *stopped,
+        };
         let mut waits = Vec::new();
         for id in &ids {
             match pass.world.object(id) {
@@ -310,6 +315,7 @@ impl Walker {
             }
         };
         judgement.reads.objects = ids.into_iter().collect();
+        judgement.reads.permits = permits;
         judgement
     }
 
@@ -325,6 +331,14 @@ impl Walker {
             Err(message) => return Judgement::failed(message),
         };
         let namespace = body.pointer("/metadata/namespace").and_then(Value::as_str).map(str::to_owned);
+        let passage = self.fence.list(&self.owner, &gvk, namespace.as_deref());
+        let permits = match admit(node, vec![passage], pass) {
+            Ok(permits) => permits,
+            Err(mut stopped) => {
+                stopped.reads.kinds.insert(gvk);
+                return *stopped;
+            }
+        };
         let mut judgement = match pass.world.select(&gvk, namespace.as_deref(), &selector) {
             Some(objects) => {
                 let mut judgement = Judgement::new(NodeState::Ready, Reach::Open, "");
@@ -338,6 +352,7 @@ impl Walker {
                 Judgement::pending(detail, vec![wait])
             }
         };
+        judgement.reads.permits = permits;
         judgement.reads.selection = Some(Selection { gvk, namespace, selector });
         judgement
     }

@@ -14,6 +14,8 @@ use crate::report::NodeState;
 /// After this time an answered write is not waited for any longer.
 pub(super) const OBSERVE_WITHIN: SignedDuration = SignedDuration::from_secs(15);
 const CONFLICT_RETRY: SignedDuration = SignedDuration::from_secs(60);
+/// Rights change without a change of anything that a Graph sees.
+pub(super) const RIGHTS_RETRY: SignedDuration = SignedDuration::from_secs(60);
 const BACKOFF_LIMIT: i64 = 300;
 
 /// Which version of an object was seen.
@@ -129,7 +131,14 @@ impl Memory {
     }
 
     /// A write has been answered.
-    pub(super) fn record(&mut self, action: &Action, outcome: Outcome, now: Timestamp) {
+    /// A refusal stands until something changes, or until `refused_for` is over.
+    pub(super) fn record(
+        &mut self,
+        action: &Action,
+        outcome: Outcome,
+        now: Timestamp,
+        refused_for: Option<SignedDuration>,
+    ) {
         let (hash, seen) = self.flight.take().unwrap_or_else(|| (hash_of(action), Version::Unknown));
         let (state, message) = match outcome {
             Outcome::Done(answer) => {
@@ -150,7 +159,7 @@ impl Memory {
         let delay = match state {
             NodeState::SystemError => Some(backoff(attempts)),
             NodeState::Conflict => Some(CONFLICT_RETRY),
-            _ => None,
+            _ => refused_for,
         };
         let retry_at = delay.map(|delay| now.checked_add(delay).unwrap_or(now));
         self.trouble = Some(Trouble { state, message, hash, seen, attempts, retry_at });

@@ -1,5 +1,6 @@
 //! Removing what no node wants any more. Nothing is removed while it is open what some node wants.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use super::memory::version;
@@ -14,6 +15,7 @@ impl Walker {
     pub(super) fn prune(&mut self, pass: &Pass<'_>) -> Vec<Action> {
         self.removing.clear();
         self.removal_wake = None;
+        self.removal_permits.clear();
         if self.waves.is_empty() {
             self.removals.retain(|_, attempt| attempt.flight);
             return Vec::new();
@@ -27,9 +29,12 @@ impl Walker {
             self.removing.push(Wait::new("", WaitReason::Undecided, detail));
             return Vec::new();
         }
+        let permits = RefCell::default();
         let removal = Removal {
             graph: Some(&self.graph),
             owner: &self.owner,
+            fence: &self.fence,
+            permits: &permits,
             owned: &self.owned,
             waves: &self.waves,
             world: pass.world,
@@ -37,6 +42,7 @@ impl Walker {
             now: pass.now,
         };
         let plan = removal.plan();
+        self.removal_permits = permits.into_inner();
         let (mut until, mut actions) = (plan.until, Vec::new());
         self.removing = plan.waits;
         let planned: BTreeSet<ObjectId> = plan.actions.iter().map(|action| action.id().clone()).collect();

@@ -1,6 +1,7 @@
 //! The walk against a small world in memory.
 
 mod cost;
+mod fence;
 mod finalizing;
 mod nodes;
 mod random;

@@ -1,12 +1,17 @@
 //! Which gate templates guard which environments.
 
-use kardinal_api::kardinal::{GateStage, Pipeline, PolicyGate};
-use kardinal_policy::{Scope, applies_to, is_freeze, is_skip_permission, is_template, scope};
+use kardinal_api::kardinal::{BundleType, GateStage, Pipeline, PolicyGate, PromotionStep};
+use kardinal_policy::{Scope, Target, applies_to, guards, is_freeze, is_skip_permission, is_template, scope};
+
+use super::translate::step_spec;
+use crate::promotion_step::target;
 
 /// The gate templates that count for one Pipeline, each once, in the order of namespace and name.
 /// Nothing in a Pipeline can take one away.
 #[derive(Clone, Debug)]
 pub struct Templates<'a> {
+    pipeline: &'a Pipeline,
+    kind: BundleType,
     gates: Vec<Template<'a>>,
     permissions: Vec<&'a PolicyGate>,
 }
@@ -41,7 +46,7 @@ impl<'a> Templates<'a> {
     /// Picks the templates out of everything that was seen: those in the organisation's namespaces, in the Pipeline's
     /// own and in those that the Pipeline adds. Instances and freezes are none.
     pub fn collect(
-        pipeline: &Pipeline,
+        pipeline: &'a Pipeline,
         gates: &[&'a PolicyGate],
         policy_namespaces: &[String],
     ) -> Templates<'a> {
@@ -67,6 +72,8 @@ impl<'a> Templates<'a> {
         let (permissions, guards): (Vec<&PolicyGate>, Vec<&PolicyGate>) =
             seen.into_iter().partition(|gate| is_skip_permission(gate));
         Templates {
+            pipeline,
+            kind: BundleType::Image,
             permissions: permissions.into_iter().filter(|gate| is_org(gate)).collect(),
             gates: guards
                 .into_iter()
@@ -75,12 +82,27 @@ impl<'a> Templates<'a> {
         }
     }
 
+    /// The same for Bundles of this type: what they carry decides where they write.
+    #[must_use]
+    pub fn of_kind(mut self, kind: BundleType) -> Templates<'a> {
+        self.kind = kind;
+        self
+    }
+
     /// The gates of an environment, the organisation's first.
     pub fn guarding(&self, environment: &str) -> Vec<Template<'a>> {
+        let target = self.target(environment);
         let mut found: Vec<Template<'a>> =
-            self.gates.iter().copied().filter(|template| applies_to(template.gate, environment)).collect();
+            self.gates.iter().copied().filter(|template| guards(template.gate, &target)).collect();
         found.sort_by_key(|template| template.scope == Scope::Team);
         found
+    }
+
+    fn target(&self, environment: &str) -> Target {
+        match self.pipeline.spec.environments.iter().find(|one| one.name == environment) {
+            Some(found) => target(&PromotionStep::new("", step_spec(self.pipeline, found, false)), self.kind),
+            None => Target { environment: environment.to_owned(), ..Target::default() },
+        }
     }
 
     /// The organisation's permissions to skip an environment.

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kardinal_api::graph::{self as api, Graph};
 use kardinal_api::kardinal::{
-    Bundle, BundlePhase, BundleStatus, EnvironmentStatus, PIPELINE_LABEL, PromotionState,
+    Bundle, BundlePhase, BundleStatus, Environment, EnvironmentStatus, OnReject, PIPELINE_LABEL,
+    PromotionState,
 };
 
 use super::check::check;
-use super::report::{Course, READY, Standing, course, record, report, waiting};
+use super::report::{Course, READY, Standing, course, newest, record, report, waiting};
 use super::siblings::{is_history, roll_back, superseded_by};
 use super::{Snapshot, carries, name_of};
 use crate::graph::Note;
+use crate::promotion_step::is_rejected;
 
 /// One write. Doing it twice is harmless.
 #[derive(Clone, Debug, PartialEq)]
@@ -163,13 +165,28 @@ fn plan_failed(
         .iter()
         .map(|(name, said)| format!("{name}: {}", said.unwrap_or("the promotion has failed")))
         .collect();
-    let names: Vec<&str> = failed.iter().map(|(name, _)| *name).collect();
+    let rejected = |name: &str| {
+        newest(snapshot.steps).iter().any(|step| step.spec.environment == name && is_rejected(step))
+    };
+    let names: Vec<&str> = failed
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| !rejected(name) || on_reject(snapshot, name) == OnReject::Rollback)
+        .collect();
     let (effects, rollback_notes) = roll_back(snapshot, &names, &environments);
-    let end = (BundlePhase::Failed, "False", "StepFailed", messages.join("; "));
+    let reason = if failed.iter().all(|(name, _)| rejected(name)) { "Rejected" } else { "StepFailed" };
+    let end = (BundlePhase::Failed, "False", reason, messages.join("; "));
     let mut plan = finish(snapshot, environments, graph, end);
     plan.effects = effects;
     plan.notes.extend(rollback_notes);
     plan
+}
+
+/// What the Pipeline wants for the environments before one whose pull request was closed.
+fn on_reject(snapshot: &Snapshot<'_>, environment: &str) -> OnReject {
+    let environments = snapshot.pipeline.iter().flat_map(|pipeline| &pipeline.spec.environments);
+    let found = environments.into_iter().find(|found| found.name == environment);
+    found.map(Environment::on_reject).unwrap_or_default()
 }
 
 /// The Graph is there, or about to be: what has been reached, and what is it waiting for?

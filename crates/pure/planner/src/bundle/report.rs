@@ -98,7 +98,10 @@ pub fn record(
             Some(PromotionState::Verified) => None,
             _ => status.message.clone(),
         };
+        // A seal proves one time, so both are of the same step.
+        let seal = if entry.verified_at.is_some() { entry.seal.take() } else { status.seal.clone() };
         *entry = EnvironmentStatus {
+            seal,
             state: status.state.or(entry.state),
             promoted_at: status.promoted_at.or(entry.promoted_at),
             verified_at: entry.verified_at.or(status.verified_at),

@@ -11,9 +11,10 @@ use kardinal_api::kardinal::{
 use super::check::verified_at;
 use super::plan::{age, is_finished, phase_of};
 use super::report::course;
-use super::{Effect, Route, Snapshot, is_rollback, name_of, says_true};
+use super::{Effect, Route, Snapshot, is_automatic_rollback, is_rollback, name_of, says_true};
 use crate::graph::Note;
 use crate::intent;
+use crate::promotion_step::rollback_of;
 
 /// The newer Bundle that makes this one pointless: of the same type, on its way or arrived, and meant for every
 /// environment that this one has not reached yet.
@@ -45,11 +46,14 @@ pub(super) fn superseded_by<'a>(
 fn successor<'a>(snapshot: &Snapshot<'a>, environments: &BTreeSet<String>) -> Option<&'a Bundle> {
     let bundle = snapshot.bundle;
     let replaces = |kind: BundleType| kind == bundle.spec.kind() || kind == BundleType::Mixed;
+    // Of the same second, the names would decide which of the two is newer.
+    let taken_back = rollback_of(bundle);
     snapshot
         .siblings
         .iter()
         .copied()
         .filter(|sibling| age(sibling) > age(bundle) && replaces(sibling.spec.kind()))
+        .filter(|sibling| taken_back != Some(name_of(&sibling.metadata)))
         .filter(|sibling| matches!(phase_of(sibling), Some(BundlePhase::Promoting | BundlePhase::Verified)))
         .filter(|sibling| sibling.metadata.deletion_timestamp.is_none())
         .filter(|sibling| meant_for(snapshot.pipeline, sibling).is_superset(environments))
@@ -123,6 +127,10 @@ fn roll_back_one(snapshot: &Snapshot<'_>, name: &str) -> (Option<Effect>, &'stat
             format!("`{name}` is not rolled back: `{}` is on its way there", name_of(&newer.metadata));
         return (None, "RollbackNotNeeded", message);
     }
+    if let Some(made) = recovery(snapshot, name) {
+        let message = format!("`{name}` goes back with the Bundle `{}`", name_of(&made.metadata));
+        return (None, "RollingBack", message);
+    }
     match intent::verified_before(snapshot.siblings, name, snapshot.bundle) {
         Some(good) => {
             let bundle = intent::automatic_rollback(snapshot.bundle, name, good);
@@ -138,4 +146,15 @@ fn roll_back_one(snapshot: &Snapshot<'_>, name: &str) -> (Option<Effect>, &'stat
             (None, "NothingToRollBackTo", message)
         }
     }
+}
+
+/// The automatic rollback that exists already, from a pass that could not write down that it was made.
+fn recovery<'a>(snapshot: &Snapshot<'a>, environment: &str) -> Option<&'a Bundle> {
+    let takes_back = |sibling: &&Bundle| {
+        let target = sibling.spec.intent.as_ref().and_then(|intent| intent.target.as_deref());
+        is_automatic_rollback(sibling)
+            && rollback_of(sibling) == Some(name_of(&snapshot.bundle.metadata))
+            && target == Some(environment)
+    };
+    snapshot.siblings.iter().copied().find(takes_back)
 }

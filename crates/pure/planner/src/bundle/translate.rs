@@ -10,6 +10,7 @@ use kardinal_api::kardinal::{
     PIPELINE_LABEL, Pipeline, PolicyGate, PolicyGateSpec, PromotionStepGit, PromotionStepSpec, SCOPE_LABEL,
     SHARD_LABEL, VERSION,
 };
+use kardinal_policy::{freshness, recheck_interval};
 use serde_json::{Map, Value, json};
 
 use super::escape::escaped;
@@ -22,8 +23,6 @@ use super::{
     is_automatic_rollback, name_of,
 };
 
-/// How often a gate is asked when it does not say.
-const RECHECK: jiff::SignedDuration = jiff::SignedDuration::from_mins(5);
 /// The id of the node that stands for the Bundle.
 const BUNDLE_ID: &str = "bundle";
 
@@ -39,7 +38,7 @@ pub fn translate(
 ) -> Result<Graph, Problem> {
     check_name(name_of(&bundle.metadata))?;
     let route = Route::intended(&pipeline.spec, bundle.spec.intent.as_ref())?;
-    let templates = Templates::collect(pipeline, gates, policy_namespaces);
+    let templates = Templates::collect(pipeline, gates, policy_namespaces).of_kind(bundle.spec.kind());
     let foreign: Vec<&Graph> = graphs.iter().copied().filter(|graph| !carries(graph, bundle)).collect();
     let mut graph = Graph::new("", GraphSpec::default());
     for prefix in prefixes(bundle) {
@@ -179,7 +178,8 @@ impl<'a> Draft<'a> {
             nodes.push(self.step(stop));
             nodes.extend(guards.after.iter().map(|guard| self.gate_after(stop, guard)));
         }
-        let mut graph = Graph::new(&object_name(&[&self.prefix]), GraphSpec { nodes });
+        let mut graph =
+            Graph::new(&object_name(&[&self.prefix]), GraphSpec { nodes, ..GraphSpec::default() });
         graph.metadata.namespace.clone_from(&self.bundle.metadata.namespace);
         graph.metadata.owner_references = Some(vec![owner_reference(self.bundle)]);
         graph.metadata.labels = Some(self.labels());
@@ -199,7 +199,7 @@ impl<'a> Draft<'a> {
     fn step(&self, stop: &Stop<'a>) -> Node {
         let environment = stop.environment;
         let id = self.step_id(&environment.name);
-        let mut spec = escaped(&self.step_spec(environment));
+        let mut spec = escaped(&step_spec(self.pipeline, environment, self.is_recorded(environment)));
         spec.insert("bundleRef".to_owned(), reference(BUNDLE_ID, "metadata.name"));
         let guards = self.guards_of(&environment.name);
         let required: Vec<&Guard<'a>> = guards.before.iter().chain(self.behind(stop)).collect();
@@ -227,32 +227,11 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn step_spec(&self, environment: &Environment) -> PromotionStepSpec {
-        let git = &self.pipeline.spec.git;
-        let approval = environment.approval();
-        // Tasks of its own say for themselves whether there is a pull request.
-        let default_tasks = environment.steps.is_none();
-        let recorded = approval == Approval::Auto && default_tasks && is_automatic_rollback(self.bundle);
-        PromotionStepSpec {
-            pipeline: name_of(&self.pipeline.metadata).to_owned(),
-            environment: environment.name.clone(),
-            path: Some(environment.path()),
-            git: Some(PromotionStepGit {
-                url: git.url.clone(),
-                // What is the default anyway is left out, as the specification has it.
-                branch: git.branch.clone().filter(|branch| branch != "main"),
-                layout: git.layout.filter(|layout| *layout != GitLayout::Directory),
-                provider: git.provider,
-                secret_ref: git.secret_ref.as_ref().map(|secret| secret.name.clone()),
-            }),
-            update: environment.update.clone(),
-            approval: Some(approval),
-            pr: if recorded { Some(true) } else { environment.pr },
-            health: environment.health.clone(),
-            delivery: environment.delivery.clone(),
-            steps: environment.steps.clone(),
-            ..PromotionStepSpec::default()
-        }
+    /// Tasks of its own say for themselves whether there is a pull request.
+    fn is_recorded(&self, environment: &Environment) -> bool {
+        environment.approval() == Approval::Auto
+            && environment.steps.is_none()
+            && is_automatic_rollback(self.bundle)
     }
 
     /// A gate that is asked once everything before the environment is verified.
@@ -297,17 +276,19 @@ impl<'a> Draft<'a> {
         annotate(&mut metadata, upstreams_annotation(upstreams));
         annotate(&mut metadata, Some((APPROVAL_ANNOTATION, approval.to_owned())));
         let id = &guard.id;
+        let passed = format!("${{{id}.status.ready == true}}");
         let conditions = vec![
-            format!("${{{id}.status.ready == true}}"),
+            passed.clone(),
             format!(
                 "${{timestamp({id}.status.lastEvaluatedAt) > now() - duration(\"{}\")}}",
-                freshness(&template.gate.spec)
+                GoDuration::from(freshness(&template.gate.spec))
             ),
         ];
         Node {
             id: id.clone(),
             template: Some(object("PolicyGate", &metadata, spec)),
-            ready_when: conditions.clone(),
+            // How old an answer may be matters only while somebody waits for it: a finished Graph stays ready.
+            ready_when: vec![passed],
             propagate_when: conditions,
             depends_on,
             ..Node::default()
@@ -351,22 +332,48 @@ impl<'a> Draft<'a> {
     }
 }
 
+/// What a step of an environment is told. `recorded` leaves a pull request behind where nobody has to approve.
+pub(crate) fn step_spec(pipeline: &Pipeline, environment: &Environment, recorded: bool) -> PromotionStepSpec {
+    let git = &pipeline.spec.git;
+    PromotionStepSpec {
+        pipeline: name_of(&pipeline.metadata).to_owned(),
+        environment: environment.name.clone(),
+        path: Some(environment.path()),
+        git: Some(PromotionStepGit {
+            url: git.url.clone(),
+            // What is the default anyway is left out, as the specification has it.
+            branch: git.branch.clone().filter(|branch| branch != "main"),
+            layout: git.layout.filter(|layout| *layout != GitLayout::Directory),
+            provider: git.provider,
+            secret_ref: git.secret_ref.as_ref().map(|secret| secret.name.clone()),
+        }),
+        update: environment.update.clone(),
+        approval: Some(environment.approval()),
+        pr: if recorded { Some(true) } else { environment.pr },
+        health: environment.health.clone(),
+        delivery: environment.delivery.clone(),
+        steps: environment.steps.clone(),
+        ..PromotionStepSpec::default()
+    }
+}
+
 /// What an instance takes over from its template: what it asks and when, not which environments it is for.
 fn gate_spec(template: &PolicyGateSpec) -> PolicyGateSpec {
     PolicyGateSpec {
         applies_to: Vec::new(),
+        applies_to_paths: Vec::new(),
+        applies_to_branches: Vec::new(),
+        // What was stored before the schema refused it must not keep the instance from being created.
+        recheck_interval: template.recheck_interval.as_ref().map(|written| {
+            let used = recheck_interval(template);
+            if written.parse() == Ok(used) { written.clone() } else { GoDuration::from(used) }
+        }),
         skip_permission: None,
         upstream_environment: None,
         // Whoever asks the gate reads the template's overrides there; here the Graph would undo those of the instance.
         overrides: Vec::new(),
         ..template.clone()
     }
-}
-
-/// An answer counts for two intervals: one late evaluation closes no gate.
-fn freshness(gate: &PolicyGateSpec) -> GoDuration {
-    let interval = gate.recheck_interval.as_ref().and_then(|text| text.parse().ok()).unwrap_or(RECHECK);
-    GoDuration::from(interval.saturating_mul(2))
 }
 
 fn reference(id: &str, path: &str) -> Value {

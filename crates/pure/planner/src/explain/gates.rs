@@ -1,10 +1,13 @@
 //! The gates of an environment, each asked again now.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kardinal_api::kardinal::{
     Approval, BUNDLE_LABEL, Bundle, ENVIRONMENT_LABEL, GateEvidence, GateResult, GateStage, PIPELINE_LABEL,
     PolicyGate, PromotionState, SCOPE_LABEL,
 };
-use kardinal_policy::{EnvironmentFacts, Facts, evaluate, is_freeze, scope};
+use kardinal_policy::{
+    EnvironmentFacts, Facts, Scope, evaluate, guards, is_freeze, is_skip_permission, is_template, scope,
+};
 use serde_json::Value;
 
 use super::choose::{Journey, split};
@@ -13,6 +16,7 @@ use crate::bundle::{
     GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, UPSTREAMS_ANNOTATION, label_value, name_of,
 };
 use crate::policy_gate::{Place, place_by_labels, place_in_graph};
+use crate::promotion_step::target;
 
 /// The gates of the journey's environment, the pause first, those behind the environment last.
 pub(super) fn gates(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
@@ -22,6 +26,8 @@ pub(super) fn gates(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
     let mut rows: Vec<Gate> = pauses(world).map(paused).collect();
     let mut asked = existing(world, journey);
     asked.extend(announced(world, journey));
+    let unshown = unshown(world, journey, &asked);
+    asked.extend(unshown);
     asked.sort_by(|a, b| (!a.blocking, &a.name).cmp(&(!b.blocking, &b.name)));
     rows.extend(asked);
     rows
@@ -78,7 +84,7 @@ fn existing(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
 }
 
 /// Asks one instance, about the same place and with the same overrides as its controller does.
-fn asked(world: &World<'_>, journey: &Journey<'_>, gate: &PolicyGate, blocking: bool) -> Gate {
+fn asked<'a>(world: &World<'a>, journey: &Journey<'_>, gate: &'a PolicyGate, blocking: bool) -> Gate {
     let place = place_by_labels(gate).or_else(|| journey.graph.and_then(|graph| place_in_graph(graph, gate)));
     let place = place.unwrap_or_else(|| Place {
         bundle: name_of(&journey.bundle.metadata).to_owned(),
@@ -105,11 +111,20 @@ fn asked(world: &World<'_>, journey: &Journey<'_>, gate: &PolicyGate, blocking: 
     let environment =
         EnvironmentFacts { name: &place.environment, approval: place.approval, upstreams: &place.upstreams };
     let previous = previous(world, &journey.bundle, &place.environment);
-    let facts = Facts { bundle: &journey.bundle, environment, previous, now: world.now };
-    let mut spec = gate.spec.clone();
-    spec.overrides
-        .extend(template(world, gate).into_iter().flat_map(|template| template.spec.overrides.clone()));
-    let verdict = evaluate(&spec, &facts);
+    let template = template(world, gate);
+    let verdict = match template.filter(|template| is_the_organisations(world, template)) {
+        // Nothing that stands in the team's namespace changes what the organisation says.
+        Some(template) => {
+            let bundle = sealed(&journey.bundle);
+            evaluate(&template.spec, &Facts { bundle: &bundle, environment, previous, now: world.now })
+        }
+        None => {
+            let mut spec = gate.spec.clone();
+            let others = template.filter(|template| template.metadata.name != gate.metadata.name);
+            spec.overrides.extend(others.into_iter().flat_map(|template| template.spec.overrides.clone()));
+            evaluate(&spec, &Facts { bundle: &journey.bundle, environment, previous, now: world.now })
+        }
+    };
     row.verdict = if verdict.ready { GateVerdict::Pass } else { GateVerdict::Fail };
     row.reason = verdict.reason;
     row.changes_at = verdict.next_change;
@@ -124,9 +139,40 @@ fn asked(world: &World<'_>, journey: &Journey<'_>, gate: &PolicyGate, blocking: 
     row
 }
 
-/// The template of an instance, where it was seen.
-fn template<'a>(world: &World<'a>, gate: &PolicyGate) -> Option<&'a PolicyGate> {
-    let name = label(gate, GATE_TEMPLATE_LABEL)?;
+/// Whether a template speaks for the organisation: a team cannot, in its own namespace.
+fn is_the_organisations(world: &World<'_>, template: &PolicyGate) -> bool {
+    scope(template) == Scope::Org && template.metadata.namespace != world.pipeline.metadata.namespace
+}
+
+/// The Bundle with those verifications only that carry a seal. Whether it is the right one is for the controller to say.
+fn sealed(bundle: &Bundle) -> Bundle {
+    let mut known = bundle.clone();
+    if let Some(status) = &mut known.status {
+        status.environments.retain(|_, entry| entry.seal.is_some());
+    }
+    known
+}
+
+/// The organisation's gates of a step that no instance shows, as for one that somebody wrote by hand.
+fn unshown(world: &World<'_>, journey: &Journey<'_>, shown: &[Gate]) -> Vec<Gate> {
+    let Some(step) = journey.step else { return Vec::new() };
+    let target = target(step, journey.bundle.spec.kind());
+    let created = |metadata: &ObjectMeta| metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let ours = world.gates.iter().filter(|gate| {
+        is_template(gate)
+            && !is_skip_permission(gate)
+            && gate.spec.when.unwrap_or_default() == GateStage::PreDeploy
+            && is_the_organisations(world, gate)
+            && created(&gate.metadata) <= created(&journey.bundle.metadata)
+            && guards(gate, &target)
+            && !shown.iter().any(|row| row.name == name_of(&gate.metadata))
+    });
+    ours.map(|gate| asked(world, journey, gate, true)).collect()
+}
+
+/// The template of an instance, where it was seen; a template is its own.
+fn template<'a>(world: &World<'a>, gate: &'a PolicyGate) -> Option<&'a PolicyGate> {
+    let Some(name) = label(gate, GATE_TEMPLATE_LABEL) else { return Some(gate) };
     let namespace = label(gate, GATE_TEMPLATE_NAMESPACE_LABEL);
     world.gates.iter().find(|other| {
         other.metadata.name.as_deref() == Some(name) && other.metadata.namespace.as_deref() == namespace

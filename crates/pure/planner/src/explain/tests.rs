@@ -17,6 +17,7 @@ struct Scene {
     steps: Vec<PromotionStep>,
     gates: Vec<PolicyGate>,
     graphs: Vec<Graph>,
+    agents: Vec<crate::shard::Agent>,
     now: Timestamp,
 }
 
@@ -54,6 +55,7 @@ impl Scene {
             steps: Vec::new(),
             gates,
             graphs: Vec::new(),
+            agents: Vec::new(),
             now: NOW.parse().unwrap(),
         };
         scene.add_bundle("my-app-v1-29-0", "1.29.0", "2026-04-09T10:00:00Z");
@@ -92,7 +94,7 @@ impl Scene {
     }
 
     fn verified(self, environment: &str, at: &str) -> Scene {
-        self.record(environment, json!({"state": "Verified", "verifiedAt": at}))
+        self.record(environment, json!({"state": "Verified", "verifiedAt": at, "seal": "of the controller"}))
     }
 
     /// Creates the gate instances that the Graph of the last Bundle declares.
@@ -132,6 +134,7 @@ impl Scene {
             steps: &self.steps,
             gates: &self.gates,
             graphs: &self.graphs,
+            agents: &self.agents,
             now: self.now,
         }
     }
@@ -157,6 +160,41 @@ impl Scene {
         assert_eq!(explanation.environments[0].waits.is_empty(), done, "{text}");
         assert!(done || text.contains("ETA: "), "{text}");
     }
+}
+
+#[test]
+fn a_step_whose_agent_is_away_says_so() {
+    let with_agent = |seconds: i64, state: &str| {
+        let mut scene = Scene::at_the_gates().step("prod", json!({"state": state}));
+        let labels = [(kardinal_api::kardinal::SHARD_LABEL.to_owned(), "eu-cluster".to_owned())];
+        scene.steps[0].metadata.labels = Some(labels.into());
+        let seen = scene.now - jiff::SignedDuration::from_secs(seconds);
+        let holder = crate::lease::Holder { seen: Some(seen), present: seconds < 15, version: None };
+        let agent = |shard: &str, holder| crate::shard::Agent {
+            shard: shard.to_owned(),
+            lease: String::new(),
+            holder,
+        };
+        let other = crate::lease::Holder { seen: None, present: false, version: None };
+        scene.agents = vec![agent("us-cluster", other), agent("eu-cluster", holder)];
+        scene
+    };
+    let away = "agent of shard eu-cluster last seen 4 min ago";
+    for state in ["Pending", "Promoting", "WaitingForMerge", "HealthChecking"] {
+        let result = format!("RESULT: WAITING: {away}");
+        with_agent(240, state).says(
+            "prod",
+            Outcome::Waiting,
+            &[&result, "kardinal agent --shard eu-cluster"],
+        );
+        assert!(!with_agent(2, state).explain("prod").render().contains("agent"), "{state}");
+    }
+    for state in ["Verified", "Failed"] {
+        assert!(!with_agent(240, state).explain("prod").render().contains("agent"), "{state}");
+    }
+    let mut unsharded = with_agent(240, "Pending");
+    unsharded.steps[0].metadata.labels = None;
+    assert!(!unsharded.explain("prod").render().contains("agent"));
 }
 
 #[test]
@@ -195,9 +233,9 @@ fn a_closed_gate_has_its_exact_time() {
 }
 
 #[test]
-fn overrides_of_the_instance_and_of_the_template_count() {
+fn an_override_of_an_organisation_gate_counts_in_the_policy_namespace_only() {
     let given = json!({"reason": "outage", "createdBy": "alice", "expiresAt": "2026-04-09T11:00:00Z"});
-    for namespace in ["default", "platform-policies"] {
+    for (namespace, counts) in [("default", false), ("platform-policies", true)] {
         let mut scene = Scene::at_the_gates();
         let is_soak = |gate: &&mut PolicyGate| {
             gate.metadata.namespace.as_deref() == Some(namespace) && gate.spec.expression.contains("Soak")
@@ -205,7 +243,7 @@ fn overrides_of_the_instance_and_of_the_template_count() {
         let gate = scene.gates.iter_mut().find(is_soak).unwrap();
         gate.spec.overrides.push(object(given.clone()));
         let text = scene.explain("prod").render();
-        assert!(text.contains("PASS   overridden by alice: outage"), "{namespace}: {text}");
+        assert_eq!(text.contains("PASS   overridden by alice: outage"), counts, "{namespace}: {text}");
     }
 }
 
@@ -265,25 +303,53 @@ fn a_pull_request_needs_a_person() {
 }
 
 #[test]
-fn a_pull_request_with_conflicts_says_so() {
-    let said = "PR #3 has conflicts with `main`: resolve them, then merge it";
-    let status = json!({"state": "WaitingForMerge", "prURL": "https://example.com/pull/3", "message": said});
-    Scene::at_the_gates().step("prod", status).says(
+fn while_a_gate_is_closed_and_a_pull_request_open_the_result_is_blocked_by_the_gate() {
+    let status = json!({
+        "state": "WaitingForMerge", "prURL": "https://example.com/pull/3",
+        "outputs": {"prNumber": "3", "commit": "abc"}, "message": "waiting for PR #3 to be merged",
+    });
+    let scene = Scene::at_the_gates().step("prod", status);
+    let lines = ["staging-soak        [org]   FAIL", "PR #3", "RESULT: BLOCKED by staging-soak"];
+    scene.says("prod", Outcome::Blocked, &lines);
+}
+
+#[test]
+fn a_time_without_a_seal_does_not_count_for_the_organisation() {
+    let forged = json!({"state": "Verified", "verifiedAt": "2020-01-01T00:00:00Z"});
+    let scene = Scene::at_the_gates().record("staging", forged);
+    scene.says(
         "prod",
-        Outcome::Waiting,
-        &[said, "RESULT: WAITING for PR #3"],
+        Outcome::Blocked,
+        &["bundle.upstreamSoakMinutes = 0", "RESULT: BLOCKED by staging-soak"],
     );
 }
 
 #[test]
-fn health_has_a_last_reason_and_a_deadline() {
+fn a_pull_request_with_conflicts_says_so() {
+    let said = "PR #3 has conflicts with `main`: resolve them, then merge it";
+    let status = json!({"state": "WaitingForMerge", "prURL": "https://example.com/pull/3", "message": said});
+    let mut scene = Scene::at_the_gates().step("prod", status);
+    scene.now = "2026-04-09T10:50:00Z".parse().unwrap();
+    scene.says(
+        "prod",
+        Outcome::Waiting,
+        &[
+            said,
+            "no ETA: needs a person to resolve the conflicts or to close PR #3",
+            "RESULT: WAITING for PR #3",
+        ],
+    );
+}
+
+#[test]
+fn a_health_wait_says_what_is_wanted_what_runs_and_until_when() {
     let status = json!({
         "state": "HealthChecking", "promotedAt": "2026-04-09T10:24:00Z",
-        "message": "checking health: Deployment `my-app`: 1 of 3 replicas are updated",
+        "message": "checking health: Deployment `my-app` still runs 1.28.0 of ghcr.io/myorg/my-app",
     });
     let scene = Scene::at_the_gates().step("prod", status);
     let lines = [
-        "1 of 3 replicas are updated",
+        "prod  wants v1.29.0: Deployment `my-app` still runs 1.28.0 of ghcr.io/myorg/my-app",
         "no ETA: no later than 2026-04-09T10:34:00Z, or it fails (in 4 minutes)",
         "RESULT: WAITING for prod to become healthy",
     ];
@@ -307,19 +373,54 @@ fn a_pause_is_a_closed_gate_that_a_person_opens() {
     );
 }
 
-#[test]
-fn refused_credentials_need_a_person() {
-    let said = "the Secret `github-token` has no key `token`: add it";
+/// A step of prod that somebody does not let through.
+fn refused(said: &str, secret: Option<&str>) -> Scene {
     let status = json!({"state": "Promoting", "message": said, "conditions": [{
         "type": "Blocked", "status": "True", "reason": "ActionNeeded", "message": said,
         "lastTransitionTime": "2026-04-09T10:20:00Z",
     }]});
-    let scene = Scene::at_the_gates().step("prod", status);
-    scene.says(
+    let mut scene = Scene::at_the_gates().step("prod", status);
+    let git = json!({"url": "https://example.com/gitops", "secretRef": secret});
+    scene.steps.last_mut().unwrap().spec.git = Some(object(git));
+    scene
+}
+
+#[test]
+fn refused_credentials_name_the_secret() {
+    let said = "https://example.com/gitops refuses the credentials";
+    refused(said, Some("github-token")).says(
         "prod",
         Outcome::Blocked,
-        &["no ETA: needs a person to mend it", &format!("RESULT: BLOCKED: {said}")],
+        &["no ETA: needs a person to correct the Secret `github-token`", &format!("RESULT: BLOCKED: {said}")],
     );
+    refused(said, None).says(
+        "prod",
+        Outcome::Blocked,
+        &["no ETA: needs a person to name a Secret in `spec.git.secretRef` of the Pipeline"],
+    );
+}
+
+#[test]
+fn nobody_is_sent_to_mend_what_cannot_be_mended() {
+    let scene = refused("PR #3 cannot be merged yet: the forge is still looking at it", Some("github-token"));
+    scene.says("prod", Outcome::Blocked, &["no ETA: it is tried again every few seconds"]);
+    assert!(!scene.explain("prod").render().contains("needs a person to correct"));
+}
+
+#[test]
+fn git_that_cannot_be_reached_is_a_problem_and_not_promoting() {
+    let said = "pushing to `main`: https://example.com/gitops does not answer: connection refused";
+    for state in ["Promoting", "WaitingForMerge"] {
+        let message = format!("{said}; trying again");
+        let status = json!({"state": state, "prURL": "https://example.com/pull/3", "message": message});
+        let scene = Scene::at_the_gates().step("prod", status);
+        let lines = [
+            &format!("RESULT: BLOCKED: {said}") as &str,
+            "no ETA: kardinal tries again by itself and goes on as soon as that works",
+        ];
+        scene.says("prod", Outcome::Blocked, &lines);
+        assert!(!scene.explain("prod").render().contains("PROMOTING"), "{state}");
+    }
 }
 
 #[test]

@@ -5,10 +5,12 @@ use kardinal_api::kardinal::{Approval, PromotionState, PromotionStep};
 
 use super::choose::Journey;
 use super::gates::pauses;
-use super::text::roughly;
+use super::outside::{action, silence};
+use super::text::{display_version, roughly};
 use super::{Gate, GateVerdict, Outcome, Promotion, Wait, WaitOn, World};
-use crate::bundle::{name_of, why};
+use crate::bundle::{name_of, takes_back, why};
 use crate::promotion_step::lane;
+use crate::shard::shard_of;
 
 /// How long an environment may take to become healthy when the step does not say.
 const HEALTH_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
@@ -20,22 +22,26 @@ pub(super) fn waits(
     gates: &[Gate],
     before: &[Promotion],
 ) -> Vec<Wait> {
-    let mut waits = Vec::new();
+    let mut waits: Vec<Wait> = agent(world, journey).into_iter().collect();
     match journey.state() {
-        Some(PromotionState::Verified | PromotionState::Failed) => {}
+        Some(PromotionState::Verified | PromotionState::Failed) => waits.clear(),
         Some(PromotionState::HealthChecking) => {
             waits.extend(action(journey).or_else(|| health(world, journey)))
         }
         Some(PromotionState::WaitingForMerge) => {
             waits.extend(paused(world));
-            waits.extend(action(journey));
-            waits.push(pull_request(journey));
+            waits.extend(action(journey).or_else(|| silence(journey)));
             waits.extend(closed(gates));
+            waits.push(pull_request(journey));
         }
         Some(PromotionState::Promoting) => {
             waits.extend(paused(world));
-            waits.extend(action(journey));
-            if !has_begun(journey) {
+            waits.extend(action(journey).or_else(|| silence(journey)));
+            if has_begun(journey) {
+                // The organisation's gates hold every change, not only the first.
+                let ours = gates.iter().filter(|gate| gate.scope.as_deref() == Some("org")).cloned();
+                waits.extend(closed(&ours.collect::<Vec<_>>()));
+            } else {
                 waits.extend(closed(gates));
                 waits.extend(holder(world, journey));
             }
@@ -45,7 +51,7 @@ pub(super) fn waits(
         }
         None | Some(PromotionState::Pending) => {
             waits.extend(paused(world));
-            waits.extend(action(journey));
+            waits.extend(action(journey).or_else(|| silence(journey)));
             waits.extend(upstreams(journey, before));
             waits.extend(closed(gates));
             waits.extend(holder(world, journey));
@@ -82,7 +88,8 @@ pub(super) fn result(journey: &Journey<'_>, waits: &[Wait]) -> (Outcome, String)
         WaitOn::Pause | WaitOn::Gate => {
             (Outcome::Blocked, format!("BLOCKED by {}", named(&[WaitOn::Pause, WaitOn::Gate])))
         }
-        WaitOn::Action => (Outcome::Blocked, format!("BLOCKED: {}", first.detail)),
+        WaitOn::Agent => (Outcome::Waiting, format!("WAITING: {}", first.detail)),
+        WaitOn::Action | WaitOn::Outside => (Outcome::Blocked, format!("BLOCKED: {}", first.detail)),
         WaitOn::PullRequest => (Outcome::Waiting, format!("WAITING for {} to be merged", first.name)),
         WaitOn::Health => (Outcome::Waiting, format!("WAITING for {} to become healthy", first.name)),
         WaitOn::Upstream => {
@@ -117,17 +124,17 @@ fn paused(world: &World<'_>) -> Vec<Wait> {
     waits
 }
 
-/// Something that is not permitted until somebody mends it.
-fn action(journey: &Journey<'_>) -> Option<Wait> {
-    let status = journey.step?.status.as_ref()?;
-    let blocked = status.conditions.iter().find(|one| one.type_ == "Blocked" && one.status == "True")?;
+/// The agent that should carry out the step, when it is away: nobody else touches it.
+fn agent(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
+    let shard = shard_of(journey.step?)?;
+    let agent = world.agents.iter().find(|agent| agent.shard == shard)?;
     Some(Wait {
-        on: WaitOn::Action,
-        name: blocked.reason.clone(),
-        detail: blocked.message.clone(),
+        on: WaitOn::Agent,
+        name: shard.to_owned(),
+        detail: agent.away(world.now)?,
         eta: None,
         deadline: None,
-        basis: "needs a person to mend it; it goes on by itself then".to_owned(),
+        basis: format!("goes on when `kardinal agent --shard {shard}` runs again"),
     })
 }
 
@@ -156,7 +163,7 @@ fn holder(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
             && other.spec.pipeline == own.spec.pipeline
             && other.spec.environment == own.spec.environment
     });
-    let holder = lane::holder(Some(&journey.bundle), others)?;
+    let holder = lane::holder(takes_back(&journey.bundle, world.bundles), others)?;
     let name = holder.spec.bundle_ref.clone();
     Some(Wait {
         on: WaitOn::Bundle,
@@ -176,15 +183,17 @@ fn pull_request(journey: &Journey<'_>) -> Wait {
         status.and_then(|status| status.outputs.get("prNumber").cloned()).or_else(|| number_of(&url));
     let name = number.map_or_else(|| "the pull request".to_owned(), |number| format!("PR #{number}"));
     let conflict = status.and_then(|status| status.message.clone()).filter(|said| said.contains("conflict"));
+    let in_conflict = conflict.is_some();
     let detail = match conflict {
         Some(conflict) => format!("{url} ({conflict})"),
         None => url,
     };
     let reviewed =
         journey.step.is_none_or(|step| step.spec.approval.unwrap_or_default() == Approval::PrReview);
-    let basis = match reviewed {
-        true => format!("needs a person to merge {name}"),
-        false => format!("kardinal merges {name} by itself"),
+    let basis = match (in_conflict, reviewed) {
+        (true, _) => format!("needs a person to resolve the conflicts or to close {name}"),
+        (false, true) => format!("needs a person to merge {name}"),
+        (false, false) => format!("kardinal merges {name} by itself"),
     };
     Wait { on: WaitOn::PullRequest, name, detail, eta: None, deadline: None, basis }
 }
@@ -221,11 +230,18 @@ fn health(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
     Some(Wait {
         on: WaitOn::Health,
         name: journey.environment.clone(),
-        detail: said.unwrap_or_else(|| "the environment is being watched".to_owned()),
+        detail: wanted(journey, said.as_deref()),
         eta: None,
         deadline,
         basis,
     })
+}
+
+/// What the environment shall run, and what was seen of it last.
+fn wanted(journey: &Journey<'_>, said: Option<&str>) -> String {
+    let version = display_version(&kardinal_policy::version(&journey.bundle.spec));
+    let said = said.map(|said| said.strip_prefix("checking health: ").unwrap_or(said));
+    format!("wants {version}: {}", said.unwrap_or("nothing was seen of the environment yet"))
 }
 
 fn left(deadline: Timestamp, now: Timestamp) -> String {
@@ -283,6 +299,6 @@ fn controller(journey: &Journey<'_>) -> Wait {
         detail,
         eta: None,
         deadline: None,
-        basis: "kardinal is working on it; `kardinal doctor` tells whether it runs".to_owned(),
+        basis: "kardinal does it next; `kardinal doctor` tells whether it runs".to_owned(),
     }
 }

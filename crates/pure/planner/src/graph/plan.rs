@@ -1,13 +1,16 @@
 //! What to do about a Graph now.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kardinal_api::graph::{Graph, GraphRevision, GraphRevisionSpec, KindReference};
-use kardinal_graph::{Action, Changed, Gvk, NodeState, Step, Wait, Walker, teardown_step};
+use kardinal_graph::{
+    Action, Changed, Fence, Gvk, NodeState, ObjectId, Outcome, Permit, Step, Teardown, Wait, Walker,
+};
 
-use super::{Checked, FINALIZER, Running, Snapshot, check, name_of, owner};
+use super::report::left_behind;
+use super::{Checked, FINALIZER, Running, Snapshot, check, fence, name_of, owner};
 
 /// How many superseded revisions are kept.
 const REVISIONS_KEPT: usize = 5;
@@ -44,6 +47,8 @@ pub struct Plan {
     pub wake: Option<Timestamp>,
     /// What teardown waits for, when the Graph is being deleted.
     pub teardown: Option<Vec<Wait>>,
+    /// What stays after the Graph because it may not be removed, with the reason.
+    pub left: BTreeMap<ObjectId, String>,
 }
 
 /// What one process remembers of a Graph between passes. It only saves work:
@@ -54,6 +59,10 @@ pub struct Memory {
     /// The walk of the running revision.
     pub walker: Option<Walker>,
     walked: String,
+    /// Objects whose removal was refused while the Graph is being deleted.
+    refused: BTreeMap<ObjectId, String>,
+    /// The account that a deletion acts as, and what it has to know about its rights.
+    leaving: Option<(String, BTreeSet<Permit>)>,
 }
 
 /// Which text a Graph had: a Graph that was made anew under the same name is another one.
@@ -80,38 +89,71 @@ impl Memory {
                 && matches!(walker.worst(), None | Some(NodeState::Ready | NodeState::Excluded))
         };
         if self.walker.as_ref().is_some_and(at_its_end) {
-            *self = Memory::default();
+            self.walker = None;
+            self.checked = None;
         }
     }
 
+    /// The account of the Graph's namespace that the Graph acts as.
+    pub fn account(&self) -> Option<&str> {
+        match (&self.leaving, self.walker.as_ref().map(Walker::fence)) {
+            (Some((account, _)), _) | (None, Some(Fence::Account(account))) => Some(account),
+            _ => None,
+        }
+    }
+
+    /// What that account must be allowed to read.
+    pub fn permits(&self) -> impl Iterator<Item = &Permit> {
+        let leaving = self.leaving.iter().flat_map(|(_, permits)| permits);
+        let staying = self.walker.iter().filter(|_| self.leaving.is_none());
+        leaving.chain(staying.flat_map(Walker::permits))
+    }
+
+    /// Notes which removals of a deletion the server refused: they are not asked for again, so that the deletion goes on.
+    /// Returns whether there was one.
+    pub fn note_refusals(&mut self, outcomes: &[(Action, Outcome)]) -> bool {
+        let mut any = false;
+        for (action, outcome) in outcomes.iter().filter(|(action, _)| action.is_removal()) {
+            if let Outcome::Refused(message) = outcome {
+                self.refused.insert(action.id().clone(), message.clone());
+                any = true;
+            }
+        }
+        any
+    }
+
     /// The walker of the running revision, new when the revision or the Graph is another one.
-    fn walker(&mut self, running: &Running, graph: &Graph) -> (&mut Walker, bool) {
+    fn walker(&mut self, running: &Running, graph: &Graph, fence: Fence) -> (&mut Walker, bool) {
         let owner = owner(graph);
         let hash = running.graph.hash();
-        let known =
-            self.walker.as_ref().is_some_and(|walker| *walker.owner() == owner && self.walked == hash);
+        let known = self.walker.as_ref().is_some_and(|walker| {
+            *walker.owner() == owner && *walker.fence() == fence && self.walked == hash
+        });
         if !known {
             self.walker = None;
             hash.clone_into(&mut self.walked);
         }
-        (self.walker.get_or_insert_with(|| Walker::new(running.graph.clone(), owner)), !known)
+        (self.walker.get_or_insert_with(|| Walker::new(running.graph.clone(), owner, fence)), !known)
     }
 }
 
 /// Decides what to do. Cannot fail: whatever was observed, something sensible follows.
 pub fn plan(checked: &Checked, snapshot: &Snapshot<'_>, memory: &mut Memory) -> Plan {
     if snapshot.graph.metadata.deletion_timestamp.is_some() {
-        return plan_teardown(checked, snapshot);
+        return plan_teardown(checked, snapshot, memory);
     }
+    memory.refused.clear();
+    memory.leaving = None;
     let Some(running) = &checked.running else { return Plan::default() };
-    let (walker, fresh) = memory.walker(running, snapshot.graph);
+    let fence = fence(snapshot.graph, snapshot.scope);
+    let (walker, fresh) = memory.walker(running, snapshot.graph, fence);
     let changed = if fresh { &Changed::All } else { &snapshot.changed };
     let Step { actions, wake, .. } = walker.step(changed, snapshot.world, snapshot.now);
     let mut stages = prelude(running, snapshot, &actions);
     stages.push(actions.into_iter().map(Effect::Walk).collect());
     stages.push(superseded(snapshot, running));
     stages.retain(|stage| !stage.is_empty());
-    Plan { stages, wake, teardown: None }
+    Plan { stages, wake, ..Plan::default() }
 }
 
 /// What must be durable before the first object is applied.
@@ -151,18 +193,40 @@ fn superseded(snapshot: &Snapshot<'_>, running: &Running) -> Vec<Effect> {
         .collect()
 }
 
-fn plan_teardown(checked: &Checked, snapshot: &Snapshot<'_>) -> Plan {
+fn plan_teardown(checked: &Checked, snapshot: &Snapshot<'_>, memory: &mut Memory) -> Plan {
     if !has_finalizer(snapshot.graph) {
         return Plan::default();
     }
     let compiled = checked.running.as_ref().map(|running| running.graph.as_ref());
-    let step = teardown_step(&owner(snapshot.graph), snapshot.world, compiled, snapshot.now);
-    let stage = match step.done {
-        true => vec![Effect::RemoveFinalizer],
-        false => step.actions.into_iter().map(Effect::Walk).collect(),
+    let fence = fence(snapshot.graph, snapshot.scope);
+    let teardown = Teardown {
+        owner: &owner(snapshot.graph),
+        fence: &fence,
+        world: snapshot.world,
+        graph: compiled,
+        refused: &memory.refused,
+    };
+    let step = teardown.step(snapshot.now);
+    if let Fence::Account(account) = fence {
+        memory.leaving = Some((account, step.permits));
+    }
+    let stage = match (step.done, is_told(snapshot.graph, &step.left)) {
+        (true, true) => vec![Effect::RemoveFinalizer],
+        // The report says what stays; the Graph goes in the pass after it.
+        (true, false) => Vec::new(),
+        (false, _) => step.actions.into_iter().map(Effect::Walk).collect(),
     };
     let stages = if stage.is_empty() { Vec::new() } else { vec![stage] };
-    Plan { stages, wake: step.wake, teardown: Some(step.waits) }
+    Plan { stages, wake: step.wake, teardown: Some(step.waits), left: step.left }
+}
+
+/// Whether the status names everything that stays.
+fn is_told(graph: &Graph, left: &BTreeMap<ObjectId, String>) -> bool {
+    let Some(message) = left_behind(left) else { return true };
+    let conditions = graph.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .into_iter()
+        .any(|condition| condition.type_ == kardinal_api::graph::LEFT_BEHIND && condition.message == message)
 }
 
 /// The kinds that the Graph's status says were, or may have been, applied.

@@ -1,5 +1,7 @@
 //! What to tell the user about a Graph: conditions, node states, events on transition.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kardinal_api::graph::{self as api, Graph, GraphStatus, KindReference, NodeStatus, ObjectReference};
@@ -43,6 +45,12 @@ pub fn report(graph: &Graph, checked: &Checked, plan: &Plan, memory: &Memory, no
         Some(ready(checked, plan, memory)),
         plan.teardown.as_deref().and_then(finalizer_skipped),
         plan.teardown.as_deref().and_then(teardown_blocked),
+        left_behind(&plan.left).map(|message| Judgement {
+            type_: api::LEFT_BEHIND,
+            status: "True",
+            reason: "NotAllowed".to_owned(),
+            message,
+        }),
     ];
     let mut notes = Vec::new();
     let conditions = judged
@@ -84,7 +92,7 @@ impl Judgement {
     ) -> Condition {
         let before = old.iter().find(|condition| condition.type_ == self.type_);
         let same_status = before.filter(|before| before.status == self.status);
-        let warning = self.status == "False";
+        let warning = self.status == "False" || self.type_ == api::LEFT_BEHIND;
         if same_status.is_none_or(|before| warning && before.reason != self.reason) {
             notes.push(Note { warning, reason: self.reason.clone(), message: self.message.clone() });
         }
@@ -193,6 +201,19 @@ fn teardown_blocked(waits: &[Wait]) -> Option<Judgement> {
         reason: "Waiting".to_owned(),
         message: sentence(&blocking)?,
     })
+}
+
+/// Which objects stay and why; `None` when there are none.
+pub(super) fn left_behind(left: &BTreeMap<ObjectId, String>) -> Option<String> {
+    const NAMED: usize = 10;
+    let short = |why: &str| why.chars().take(300).collect::<String>();
+    let parts: Vec<String> =
+        left.iter().take(NAMED).map(|(id, why)| format!("{id} ({})", short(why))).collect();
+    let more = match left.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!parts.is_empty()).then(|| format!("not removed, see to it yourself: {}{more}", parts.join("; ")))
 }
 
 fn sentence(waits: &[Wait]) -> Option<String> {

@@ -8,7 +8,7 @@ use kardinal_graph::{Action, Changed, Gvk, KindScope, ObjectId, Observed, Outcom
 use serde_json::{Value, json};
 
 use super::plan::{Effect, Memory, revision_name};
-use super::{Checked, Plan, Report, Snapshot, plan, report};
+use super::{Checked, GraphScope, Plan, Report, Snapshot, plan, report};
 
 /// A world in which every kind is served and everything is seen at once.
 #[derive(Default)]
@@ -39,7 +39,7 @@ fn graph(expression: &str) -> Graph {
     let node =
         |id: &str, template: Value| Node { id: id.to_owned(), template: Some(template), ..Node::default() };
     let nodes = vec![node("b", config("b", expression)), node("a", config("a", "hello"))];
-    let mut graph = Graph::new("g", GraphSpec { nodes });
+    let mut graph = Graph::new("g", GraphSpec { nodes, ..GraphSpec::default() });
     graph.metadata.namespace = Some("default".to_owned());
     graph.metadata.uid = Some("u-1".to_owned());
     graph.metadata.generation = Some(3);
@@ -49,8 +49,10 @@ fn graph(expression: &str) -> Graph {
 /// One pass, with its writes carried out on the objects.
 fn pass(graph: &mut Graph, world: &mut Objects, memory: &mut Memory) -> (Checked, Plan, Report) {
     let checked = memory.check(graph, &[]);
-    let snapshot = Snapshot { graph, revisions: &[], world, changed: Changed::All, now: now() };
+    let scope = GraphScope::Namespace;
+    let snapshot = Snapshot { graph, revisions: &[], world, scope, changed: Changed::All, now: now() };
     let plan = plan(&checked, &snapshot, memory);
+    let mut outcomes = Vec::new();
     for effect in plan.stages.iter().flatten() {
         match effect {
             Effect::AddFinalizer => graph.metadata.finalizers = Some(vec![super::FINALIZER.to_owned()]),
@@ -59,12 +61,14 @@ fn pass(graph: &mut Graph, world: &mut Objects, memory: &mut Memory) -> (Checked
             Effect::Walk(action) => {
                 let outcome = perform(action, world);
                 if let Some(walker) = &mut memory.walker {
-                    walker.record(action, outcome, now());
+                    walker.record(action, outcome.clone(), now());
                 }
+                outcomes.push((action.clone(), outcome));
             }
             Effect::EnsureRevision(_) | Effect::DropRevision { .. } => {}
         }
     }
+    memory.note_refusals(&outcomes);
     let report = report(graph, &checked, &plan, memory, now());
     if let Some(status) = &report.status {
         graph.status = Some(status.clone());
@@ -74,6 +78,7 @@ fn pass(graph: &mut Graph, world: &mut Objects, memory: &mut Memory) -> (Checked
 
 fn perform(action: &Action, world: &mut Objects) -> Outcome {
     match action {
+        Action::Delete { id, .. } if id.name == "kept" => Outcome::Refused("a webhook says no".to_owned()),
         Action::Apply { id, object, .. } | Action::Patch { id, object, .. } => {
             let mut object = object.clone();
             object["metadata"]["uid"] = id.name.clone().into();
@@ -182,6 +187,61 @@ fn a_deleted_graph_lets_go_of_dependents_first_and_of_itself_last() {
         }));
     }
     assert_eq!(order, ["b", "a", "RemoveFinalizer"]);
+    assert!(world.0.is_empty());
+}
+
+#[test]
+fn a_removal_that_is_refused_is_told_and_the_deletion_does_not_hang() {
+    let (mut graph, mut world, mut memory) = (graph("${a.data.text}"), Objects::default(), Memory::default());
+    for node in &mut graph.spec.nodes {
+        let name = if node.id == "b" { "kept" } else { "a" };
+        node.template.as_mut().unwrap()["metadata"]["name"] = name.into();
+    }
+    for _ in 0..4 {
+        pass(&mut graph, &mut world, &mut memory);
+    }
+    graph.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
+    let (mut effects, mut notes) = (Vec::new(), Vec::new());
+    while graph.metadata.finalizers.is_some() {
+        assert!(effects.len() < 5, "{effects:?}");
+        let (_, plan, report) = pass(&mut graph, &mut world, &mut memory);
+        effects.extend(plan.stages.iter().flatten().map(|effect| match effect {
+            Effect::Walk(action) => action.id().name.clone(),
+            other => format!("{other:?}"),
+        }));
+        notes.extend(report.notes.into_iter().filter(|note| note.warning));
+    }
+    assert_eq!(effects, ["kept", "a", "RemoveFinalizer"]);
+    let conditions = graph.status.unwrap().conditions;
+    let left = conditions.iter().find(|condition| condition.type_ == "LeftBehind").unwrap();
+    assert!(left.message.contains("ConfigMap default/kept (a webhook says no)"), "{}", left.message);
+    assert_eq!(notes.iter().map(|note| &note.message).collect::<Vec<_>>(), [&left.message]);
+    assert_eq!(world.0.len(), 1, "the object itself stays as it is");
+}
+
+#[test]
+fn deleting_a_bundle_does_not_make_its_graph_create_it_again() {
+    let (mut graph, mut world, mut memory) = (graph("text"), Objects::default(), Memory::default());
+    let bundle = json!({"apiVersion": "kardinal.io/v1alpha1", "kind": "Bundle", "metadata": {"name": "v1"}});
+    graph.spec.nodes =
+        vec![Node { id: "bundle".to_owned(), template: Some(bundle.clone()), ..Node::default() }];
+    graph.metadata.owner_references = Some(vec![
+        serde_json::from_value(
+            json!({"apiVersion": "kardinal.io/v1alpha1", "kind": "Bundle", "name": "v1", "uid": "b-1"}),
+        )
+        .unwrap(),
+    ]);
+    let mut seen = bundle;
+    seen["metadata"] = json!({"name": "v1", "namespace": "default", "uid": "b-1", "resourceVersion": "1"});
+    let id = ObjectId::of(&seen).unwrap();
+    world.0.insert(id.clone(), seen);
+    let (_, plan, _) = pass(&mut graph, &mut world, &mut memory);
+    assert!(kinds_of(&plan).concat().contains(&"apply"), "it is adopted: {plan:?}");
+    world.0.remove(&id);
+    for memory in [&mut memory, &mut Memory::default()] {
+        let (_, plan, _) = pass(&mut graph, &mut world, memory);
+        assert!(!kinds_of(&plan).concat().contains(&"apply"), "{plan:?}");
+    }
     assert!(world.0.is_empty());
 }
 

@@ -6,7 +6,7 @@ use kardinal_api::kardinal::PromotionStepSpec;
 use kardinal_graph::Gvk;
 use serde_json::Value;
 
-use super::{Chosen, HealthFacts, Target, choose, related};
+use super::{Chosen, HealthFacts, Target, Unknown, choose, related};
 
 /// The kinds that may tell the health of a step, whether they are installed or not.
 pub fn kinds(spec: &PromotionStepSpec) -> Vec<Gvk> {
@@ -31,7 +31,7 @@ pub fn facts(chosen: Chosen, select: impl Fn(&Target) -> Vec<Value>) -> HealthFa
         target,
         fell_back: warning,
         contains: BTreeMap::new(),
-        cluster_problem: None,
+        unknown: None,
     };
     for fallback in fallbacks {
         if !facts.objects.is_empty() {
@@ -54,13 +54,13 @@ pub fn facts(chosen: Chosen, select: impl Fn(&Target) -> Vec<Value>) -> HealthFa
     facts
 }
 
-/// The cluster that a step names cannot be asked.
-pub fn unreachable(spec: &PromotionStepSpec, problem: String) -> HealthFacts {
+/// The cluster of a step cannot be asked.
+pub fn unknown(spec: &PromotionStepSpec, why: Unknown) -> HealthFacts {
     HealthFacts {
         target: choose(spec, &|_, _| false).target,
         objects: Vec::new(),
         fell_back: None,
         contains: BTreeMap::new(),
-        cluster_problem: Some(problem),
+        unknown: Some(why),
     }
 }

@@ -2,12 +2,20 @@
 
 use serde_json::Value;
 
-use super::{Expected, Target, Verdict, condition, images, is_current, label, number, said, text};
+use super::{Expected, Target, Verdict, condition, images, is_current, label, number, proof, said, text};
 
 /// The condition of a Deployment that has enough ready pods.
 const AVAILABLE: &str = "Available";
 
 pub(super) fn judge(target: &Target, object: &Value, expected: &Expected<'_>) -> Verdict {
+    let verdict = judge_counts(target, object, expected);
+    match expected.images.is_empty() || !has_pods(object) {
+        true => proof::weigh(verdict, object, expected),
+        false => verdict,
+    }
+}
+
+fn judge_counts(target: &Target, object: &Value, expected: &Expected<'_>) -> Verdict {
     if !is_current(object) {
         return Verdict::Progressing(format!("{} has not acted on its newest spec yet", label(object)));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Adapter, Expected, Target, Verdict, images, is_current, label, text};
+use super::{Adapter, Expected, Target, Verdict, images, is_current, label, proof, text};
 
 /// The workload whose pod template the Rollout uses, where it has none of its own.
 pub(super) fn workload(target: &Target, object: &Value) -> Option<Target> {
@@ -44,6 +44,9 @@ pub(super) fn judge(object: &Value, others: &[&Value], expected: &Expected<'_>) 
     }
     let message = text(object, "/status/message").map(|text| format!(": {text}")).unwrap_or_default();
     match text(object, "/status/phase") {
+        Some("Healthy") if expected.images.is_empty() => {
+            proof::weigh(Verdict::Healthy(format!("{name} is Healthy")), template.unwrap_or(object), expected)
+        }
         Some("Healthy") => Verdict::Healthy(format!("{name} is Healthy")),
         Some("Degraded") => Verdict::Degraded(format!("{name} is Degraded{message}")),
         Some(phase) => Verdict::Progressing(format!("{name} is {phase}{message}")),

@@ -2,6 +2,7 @@
 
 mod adapters;
 mod choosing;
+mod kubeconfigs;
 mod workloads;
 
 use serde_json::json;
@@ -36,7 +37,11 @@ impl Promotion {
 
     fn judge(&self, target: &Target, objects: &[Value]) -> Verdict {
         let Promotion { images, commit, contains, since } = self;
-        verdict(target, objects, &Expected { images, commit: *commit, contains, since: *since })
+        verdict(
+            target,
+            objects,
+            &Expected { images, commit: *commit, contains, since: *since, baseline: None },
+        )
     }
 }
 

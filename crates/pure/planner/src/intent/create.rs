@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use kardinal_api::kardinal::{
-    Artifacts, Bundle, BundleIntent, BundleSpec, BundleType, GitCommit, ImageArtifact, PIPELINE_LABEL,
-    Pipeline, Provenance,
+    Artifacts, Bundle, BundleIntent, BundleSpec, BundleType, GitCommit, IMAGE_MESSAGE, ImageArtifact,
+    PIPELINE_LABEL, Pipeline, Provenance,
 };
 
+use super::request::SOURCE_ANNOTATION;
 use crate::bundle::names::{fit, slug};
 use crate::bundle::{EMERGENCY_LABEL, Problem, ROLLBACK_LABEL, Route, name_of};
 
 /// The longest head of a name that still leaves room for a dash and the seconds.
-const HEAD: usize = 52;
+pub(super) const HEAD: usize = 52;
 
 /// A wish for a new Bundle.
 #[derive(Clone, Debug, Default)]
@@ -77,19 +78,19 @@ pub fn create_bundle(new: &NewBundle<'_>, now: Timestamp) -> Result<Bundle, Prob
 }
 
 /// A Bundle that brings what `source` carries up to an environment.
-pub fn promote(
+pub(super) fn up_to(
     pipeline: &Pipeline,
     environment: &str,
     source: &Bundle,
     now: Timestamp,
 ) -> Result<Bundle, Problem> {
-    let route = Route::whole(&pipeline.spec)?;
-    if !route.contains(environment) {
-        return Err(route.unknown("environment", environment));
-    }
     let skip = source.spec.intent.as_ref().map(|intent| intent.skip.clone()).unwrap_or_default();
     let skip = skip.into_iter().filter(|name| name != environment).collect();
-    again(pipeline, source, BundleIntent { target: Some(environment.to_owned()), skip }, now)
+    let mut bundle =
+        again(pipeline, source, BundleIntent { target: Some(environment.to_owned()), skip }, now)?;
+    let annotations = bundle.metadata.annotations.get_or_insert_default();
+    annotations.insert(SOURCE_ANNOTATION.to_owned(), "promote".to_owned());
+    Ok(bundle)
 }
 
 /// A Bundle that brings what `source` carries on without an environment. Bundles cannot be changed, so it is a new one.
@@ -142,20 +143,20 @@ fn is_mark(key: &str) -> bool {
     key.split_once('/').is_some_and(|(prefix, _)| prefix.ends_with(kardinal_graph::DOMAIN))
 }
 
-/// `my-app-v1-29-0-1712567890`, or `my-app-config-abc123de-1712567890` for a commit alone.
+/// `my-app-v1-29-0-1712567890`, or `my-app-config-abc123de-1712567890` for a commit alone. A head that is too long is cut,
+/// the seconds never.
 fn name_for(pipeline: &str, spec: &BundleSpec, now: Timestamp) -> String {
-    let version = kardinal_policy::version(spec);
-    match spec.kind() {
-        BundleType::Config => stamped_name(&[pipeline, "config", &version], now),
-        BundleType::Image | BundleType::Mixed => {
-            stamped_name(&[pipeline, &format!("v{}", version.trim_start_matches('v'))], now)
-        }
-    }
+    format!("{}-{}", name_head(pipeline, spec, HEAD), now.as_second())
 }
 
-/// A name with the seconds at its end; a head that is too long is cut, the seconds never.
-pub(super) fn stamped_name(parts: &[&str], now: Timestamp) -> String {
-    format!("{}-{}", fit(&slug(&parts.join("-")), HEAD), now.as_second())
+/// `my-app-v1-29-0`, or `my-app-config-abc123de`: what a Bundle is called after, in no more than `limit` characters.
+pub(super) fn name_head(pipeline: &str, spec: &BundleSpec, limit: usize) -> String {
+    let version = kardinal_policy::version(spec);
+    let head = match spec.kind() {
+        BundleType::Config => format!("{pipeline}-config-{version}"),
+        BundleType::Image | BundleType::Mixed => format!("{pipeline}-v{}", version.trim_start_matches('v')),
+    };
+    fit(&slug(&head), limit)
 }
 
 fn images(texts: &[&str]) -> Result<Vec<ImageArtifact>, Problem> {
@@ -185,6 +186,9 @@ fn image(field: &str, text: &str) -> Result<ImageArtifact, Problem> {
     };
     let parsed = kardinal_manifest::Image::parse(given.unwrap_or_default(), reference, None)
         .map_err(|error| wrong(format!("`{text}`: {error}")))?;
+    if has_capitals(&parsed.repository) {
+        return Err(wrong(format!("`{text}`: {IMAGE_MESSAGE}")));
+    }
     if parsed.tag.is_none() && parsed.digest.is_none() {
         return Err(wrong(format!("`{text}` has neither a tag nor a digest")));
     }
@@ -204,6 +208,16 @@ fn image(field: &str, text: &str) -> Result<ImageArtifact, Problem> {
         reference: format!("{}{tag}", parsed.repository),
         digest: parsed.digest,
     })
+}
+
+/// Whether a repository has capitals beyond its host, as the schema of Bundles sees it.
+fn has_capitals(repository: &str) -> bool {
+    let is_host = |first: &str| first.contains(['.', ':']) || first == "localhost";
+    let path = match repository.split_once('/') {
+        Some((first, rest)) if is_host(first) => rest,
+        _ => repository,
+    };
+    path.contains(|letter: char| letter.is_ascii_uppercase())
 }
 
 fn check_commit(commit: &GitCommit) -> Result<(), Problem> {

@@ -1,11 +1,13 @@
 //! Holding a Pipeline, letting it go again, and passing a gate in spite of what it says.
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{GateOverride, PIPELINE_LABEL, Pipeline, PolicyGate, PolicyGateSpec};
+use kardinal_api::kardinal::{Bundle, GateOverride, PIPELINE_LABEL, Pipeline, PolicyGate, PolicyGateSpec};
 use serde_json::{Value, json};
 
 use crate::bundle::names::label_value;
-use crate::bundle::{FREEZE_LABEL, Problem, name_of};
+use crate::bundle::{
+    FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, Problem, name_of, pipeline_name,
+};
 
 /// How many overrides a gate can hold.
 const OVERRIDES: usize = 100;
@@ -72,6 +74,18 @@ pub struct Override<'a> {
     pub stage: Option<&'a str>,
     /// Until when. Absent: for ever.
     pub expires: Option<Timestamp>,
+    /// The one Bundle that it is for. Absent: all of them.
+    pub only: Option<&'a Bundle>,
+}
+
+/// Where an override of a gate instance has to stand to count: namespace and name of the template, when the gate shows one
+/// of the organisation's. Otherwise the instance itself takes it.
+pub fn overridden_in(instance: &PolicyGate) -> Option<(&str, &str)> {
+    let labels = instance.metadata.labels.as_ref()?;
+    let namespace = labels.get(GATE_TEMPLATE_NAMESPACE_LABEL)?;
+    let is_org = kardinal_policy::scope(instance) == kardinal_policy::Scope::Org;
+    let elsewhere = Some(namespace) != instance.metadata.namespace.as_ref();
+    (is_org && elsewhere).then_some((namespace, labels.get(GATE_TEMPLATE_LABEL)?))
 }
 
 /// The merge patch that adds an override to a gate. It holds only for the version of the gate that was seen, so that
@@ -88,6 +102,9 @@ pub fn override_gate(gate: &PolicyGate, wish: &Override<'_>, now: Timestamp) -> 
     if let Some(stage) = wish.stage
         && !kardinal_policy::applies_to(gate, stage)
         && !is_instance_for(gate, stage)
+        // Who writes where is not known here.
+        && gate.spec.applies_to_paths.is_empty()
+        && gate.spec.applies_to_branches.is_empty()
     {
         let name = name_of(&gate.metadata);
         return Err(Problem::new("stage", format!("the gate `{name}` does not guard `{stage}`"))
@@ -107,6 +124,9 @@ pub fn override_gate(gate: &PolicyGate, wish: &Override<'_>, now: Timestamp) -> 
     overrides.push(GateOverride {
         reason: wish.reason.to_owned(),
         stage: wish.stage.map(str::to_owned),
+        namespace: wish.only.and_then(|bundle| bundle.metadata.namespace.clone()),
+        pipeline: wish.only.and_then(pipeline_name).map(str::to_owned),
+        bundle: wish.only.and_then(|bundle| bundle.metadata.name.clone()),
         expires_at: wish.expires,
         created_at: Some(now),
         created_by: (!wish.who.is_empty()).then(|| wish.who.to_owned()),

@@ -10,6 +10,7 @@ use kardinal_api::kardinal::{Bundle, BundleIntent, BundleType, GitCommit, Pipeli
 use serde_json::{Map, Value};
 
 use super::create::{NewBundle, create_bundle};
+use super::names::{check_name, check_namespace};
 use crate::bundle::names::{fit, short_hash, slug};
 use crate::bundle::problem::listed;
 use crate::bundle::{Problem, name_of};
@@ -90,6 +91,10 @@ impl BundleRequest {
             request.images.extend(images);
             request.git_commit = request.git_commit.or(commit);
         }
+        let named = |name: &&String| !name.is_empty();
+        let pipeline = Some(&request.pipeline).filter(named).map(|name| check_name("pipeline", name));
+        let namespace = request.namespace.as_ref().map(|name| check_namespace("namespace", name));
+        problems.extend([pipeline, namespace].into_iter().flatten().filter_map(Result::err));
         if problems.is_empty() { Ok(request) } else { Err(problems) }
     }
 }

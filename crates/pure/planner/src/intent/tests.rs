@@ -1,5 +1,7 @@
 //! Tables over what people ask for.
 
+mod versions;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -54,6 +56,7 @@ fn a_bundle_is_named_after_its_version_and_the_time() {
         ("ghcr.io/myorg/my-app:1.29.0", "my-app-v1-29-0-1712567890"),
         ("ghcr.io/myorg/my-app:v1.29.0", "my-app-v1-29-0-1712567890"),
         ("localhost:5000/my-app:Feature_X", "my-app-vfeature-x-1712567890"),
+        ("Registry.Example.com/my-app:RC1", "my-app-vrc1-1712567890"),
     ] {
         assert_eq!(name(&new(&[image]).unwrap()), wanted);
     }
@@ -87,6 +90,8 @@ fn images_that_say_too_little_are_refused() {
         (&["a:1", "x/a:2"], "images[1]", "a second image is named `a`"),
         (&["a:1", "r.io/b:2@sha256:abc"], "images[1]", "is not `sha256:` and 64 hexadecimal digits"),
         (&["=a:1"], "images[0]", "an empty name"),
+        (&["ghcr.io/MyOrg/my-app:1"], "images[0]", "is written in lower case"),
+        (&["MyOrg/my-app:1"], "images[0]", "is written in lower case"),
         (&[":1"], "images[0]", "`:1`"),
         (&[], "images", "nothing to promote"),
     ] {
@@ -149,7 +154,7 @@ fn a_promotion_carries_the_same_to_a_target() {
     let mut source = bundle("s", "1.2", "{}");
     let mark = format!("bundle.uid-1.{}/reference", kardinal_graph::DOMAIN);
     source.metadata.labels.as_mut().unwrap().insert(mark.clone(), "adopted".to_owned());
-    let made = promote(&pipeline(), "staging", &source, now()).unwrap();
+    let made = create::up_to(&pipeline(), "staging", &source, now()).unwrap();
     assert_eq!(name(&made), "my-app-v1-2-1712567890");
     assert_eq!(made.spec.artifacts, source.spec.artifacts);
     assert_eq!(made.spec.intent.as_ref().unwrap().target.as_deref(), Some("staging"));
@@ -158,10 +163,6 @@ fn a_promotion_carries_the_same_to_a_target() {
     assert!(!labels.contains_key("kardinal.io/rollback") && !labels.contains_key(&mark), "{labels:?}");
     let provenance = made.spec.provenance.as_ref().unwrap();
     assert_eq!((provenance.author.as_deref(), provenance.rollback_of.as_deref()), (Some("alice"), None));
-    assert_eq!(
-        promote(&pipeline(), "nowhere", &source, now()).unwrap_err().to_string(),
-        "environment: the Pipeline has no environment `nowhere` (it has `dev`, `staging` and `prod`)"
-    );
 }
 
 #[test]
@@ -171,13 +172,16 @@ fn a_skip_is_a_new_bundle() {
     assert_eq!(made.spec.intent.as_ref().unwrap().skip, ["staging"]);
     assert!(skip(&pipeline(), "staging", &made, now()).unwrap_err().message.contains("already"));
     assert!(skip(&pipeline(), "nowhere", &source, now()).is_err());
-    let to_prod = promote(&pipeline(), "prod", &source, now()).unwrap();
+    let to_prod = create::up_to(&pipeline(), "prod", &source, now()).unwrap();
     assert!(skip(&pipeline(), "prod", &to_prod, now()).unwrap_err().message.contains("spec.intent.target"));
 }
 
 fn back(to: Option<&Bundle>, bundles: &[&Bundle], environment: &str) -> Result<Bundle, Problem> {
     let pipeline = pipeline();
-    rollback(&Rollback { pipeline: &pipeline, environment, to, bundles, emergency: true }, now())
+    rollback(
+        &Rollback { pipeline: &pipeline, environment, to, bundles, emergency: true, force: false },
+        now(),
+    )
 }
 
 #[test]
@@ -261,7 +265,7 @@ fn an_override_is_added() {
         "apiVersion: kardinal.io/v1alpha1\nkind: PolicyGate\nmetadata: {name: g, resourceVersion: '7', labels: {kardinal.io/applies-to: prod}}\n\
          spec: {expression: 'false', overrides: [{reason: over, expiresAt: '2024-01-01T00:00:00Z'}, {reason: kept}]}",
     );
-    let wish = Override { reason: "incident", who: "alice", stage: Some("prod"), expires: None };
+    let wish = Override { reason: "incident", who: "alice", stage: Some("prod"), expires: None, only: None };
     let expires: Timestamp = "2024-04-09T00:00:00Z".parse().unwrap();
     let patch = override_gate(&gate, &Override { expires: Some(expires), ..wish }, now()).unwrap();
     assert_eq!(

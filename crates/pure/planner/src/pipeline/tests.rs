@@ -30,7 +30,8 @@ fn step(environment: &str, second: i64, state: &str) -> PromotionStep {
 fn check_phase(steps: &[PromotionStep], wanted: PipelinePhase) {
     let pipeline = pipeline("[{name: dev}, {name: prod}]");
     let steps: Vec<&PromotionStep> = steps.iter().collect();
-    let plan = plan(&Snapshot { pipeline: &pipeline, steps: &steps, promoting: false, now: now() });
+    let plan =
+        plan(&Snapshot { pipeline: &pipeline, steps: &steps, promoting: false, missing: None, now: now() });
     assert_eq!(plan.status.unwrap().phase, Some(wanted));
 }
 
@@ -53,20 +54,28 @@ fn a_pipeline_is_not_ready_between_two_environments() {
     for (state, wanted) in [("Verified", PipelinePhase::Unknown), ("Failed", PipelinePhase::Degraded)] {
         let steps = [step("dev", 3, "Verified"), step("prod", 2, state)];
         let steps: Vec<&PromotionStep> = steps.iter().collect();
-        let plan = plan(&Snapshot { pipeline: &pipeline, steps: &steps, promoting: true, now: now() });
+        let plan = plan(&Snapshot {
+            pipeline: &pipeline,
+            steps: &steps,
+            promoting: true,
+            missing: None,
+            now: now(),
+        });
         assert_eq!(plan.status.unwrap().phase, Some(wanted));
     }
 }
 
 fn check_condition(environments: &str, wanted: &str) {
     let mut pipeline = pipeline(environments);
-    let told = plan(&Snapshot { pipeline: &pipeline, steps: &[], promoting: false, now: now() });
+    let told =
+        plan(&Snapshot { pipeline: &pipeline, steps: &[], promoting: false, missing: None, now: now() });
     let status = told.status.unwrap();
     let condition = &status.conditions[0];
     assert_eq!(format!("{} {}: {}", condition.status, condition.reason, condition.message), wanted);
     assert_eq!((status.observed_generation, told.notes.len()), (Some(4), 1));
     pipeline.status = Some(status);
-    let again = plan(&Snapshot { pipeline: &pipeline, steps: &[], promoting: false, now: now() });
+    let again =
+        plan(&Snapshot { pipeline: &pipeline, steps: &[], promoting: false, missing: None, now: now() });
     assert!(again.status.is_none() && again.notes.is_empty(), "a steady Pipeline costs no write");
 }
 
@@ -91,4 +100,63 @@ fn the_condition_says_what_is_wrong() {
         "[{name: a}, {name: a}]",
         "False ValidationFailed: spec.environments[1].name: `a` is listed twice (names of environments are unique)",
     );
+}
+
+#[test]
+fn steps_with_an_unknown_word_and_no_url_are_told_when_the_pipeline_is_written() {
+    let wrong = |steps: &str| {
+        let environments = format!("[{{name: dev}}, {{name: prod, approval: pr-review, steps: {steps}}}]");
+        let pipeline = pipeline(&environments);
+        check(&pipeline).map(drop).map_err(|problem| problem.to_string())
+    };
+    let said =
+        wrong("[{uses: git-clone}, {uses: kustomise-set-image}, {uses: git-commit}, {uses: git-push}]")
+            .unwrap_err();
+    assert!(
+        said.starts_with(
+            "spec.environments[1].steps[1]: steps[1]: `kustomise-set-image` is not a built-in task"
+        ),
+        "{said}"
+    );
+    let order = "[{uses: git-clone}, {uses: kustomize-set-image}, {uses: git-commit}, {uses: git-push}, {uses: open-pr}, {uses: wait-for-merge}, {uses: health-check}]";
+    assert_eq!(wrong(order), Ok(()));
+    let custom = order.replace(
+        "{uses: health-check}",
+        "{uses: smoke, config: {url: 'https://example.com'}}, {uses: health-check}",
+    );
+    assert_eq!(wrong(&custom), Ok(()));
+}
+
+#[test]
+fn a_secret_that_does_not_exist_is_told_when_the_pipeline_is_written() {
+    let mut pipeline = pipeline("[{name: dev}, {name: prod, health: {cluster: eu-cluster}}]");
+    pipeline.metadata.namespace = Some("team-a".to_owned());
+    assert_eq!(secrets(&pipeline), ["eu-cluster"]);
+    assert!(wants_secrets(&pipeline));
+    let missing = ["eu-cluster".to_owned()];
+    let look = |pipeline: &Pipeline, missing: Option<&[String]>| {
+        plan(&Snapshot { pipeline, steps: &[], promoting: false, missing, now: now() })
+    };
+    let plan = look(&pipeline, Some(&missing));
+    let found = |plan: &Plan| {
+        let status = plan.status.clone().unwrap();
+        status.conditions.into_iter().find(|one| one.type_ == SECRETS_FOUND).unwrap()
+    };
+    let condition = found(&plan);
+    assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", "SecretMissing"));
+    assert!(
+        condition.message.contains("the Secret `eu-cluster` does not exist in namespace `team-a`"),
+        "{condition:?}"
+    );
+    assert!(plan.notes.iter().any(|note| note.warning && note.reason == "SecretMissing"));
+    assert!(plan.wake.is_some(), "somebody looks again");
+    pipeline.status = plan.status;
+    let plan = look(&pipeline, None);
+    assert!(plan.status.is_none() && plan.wake.is_some(), "what could not be read is not known to be there");
+    let plan = look(&pipeline, Some(&[]));
+    assert_eq!((found(&plan).status.as_str(), plan.wake), ("True", None));
+    pipeline.status = plan.status;
+    assert!(!wants_secrets(&pipeline), "a steady Pipeline costs no read");
+    let plan = look(&pipeline, None);
+    assert!(plan.status.is_none() && plan.wake.is_none() && plan.notes.is_empty());
 }

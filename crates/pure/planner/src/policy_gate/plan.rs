@@ -2,21 +2,19 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kardinal_api::kardinal::Pipeline;
 use kardinal_api::kardinal::{APPLIES_TO_LABEL, BundlePhase, GateStage, PromotionState};
 use kardinal_api::{Bundle, PolicyGate, PolicyGateSpec, PolicyGateStatus};
 use kardinal_graph::GRAPH_ANNOTATION;
 use kardinal_policy::{
-    EnvironmentFacts, Facts, GATE_TEMPLATE_LABEL, Verdict, check_expression, evaluate, is_freeze, time_zone,
+    EnvironmentFacts, Facts, GATE_TEMPLATE_LABEL, Verdict, check_expression, evaluate, is_freeze,
+    recheck_interval, time_zone,
 };
 
 use super::place::label;
-use super::{COMPILED, Place, READY};
+use super::{COMPILED, GUARDS, Place, READY, guards_nothing};
 use crate::graph::Note;
 
-/// How often a gate is asked when it does not say.
-const RECHECK: SignedDuration = SignedDuration::from_mins(5);
-/// No gate is asked more often than this without a reason.
-const MIN_RECHECK: SignedDuration = SignedDuration::from_secs(10);
 /// An answer that has just changed is left standing for so long.
 const MIN_PAUSE: SignedDuration = SignedDuration::from_secs(1);
 
@@ -27,14 +25,29 @@ pub struct Snapshot<'a> {
     pub gate: &'a PolicyGate,
     /// The template that it was made from, as it is now: overrides that are given there count too.
     pub template: Option<&'a PolicyGate>,
+    /// What the organisation says, when the gate shows one of its templates: then nothing else counts.
+    pub authority: Option<Authority<'a>>,
     /// Where the gate stands, when that is known.
     pub place: Option<Place>,
+    /// The Pipelines that count the gate as a template of theirs.
+    pub pipelines: &'a [&'a Pipeline],
     /// The Bundle of the place.
     pub bundle: Option<&'a Bundle>,
     /// The Bundle that was verified last in the environment.
     pub previous: Option<&'a Bundle>,
     /// The one `now` of this pass.
     pub now: Timestamp,
+}
+
+/// A template of the organisation, and what its gates are told: the same as what a step asks before it changes Git.
+#[derive(Clone, Copy, Debug)]
+pub struct Authority<'a> {
+    /// The template as it is now.
+    pub template: &'a PolicyGate,
+    /// The Bundle as far as it is proven, see [`crate::seal::trusted`].
+    pub bundle: &'a Bundle,
+    /// The Bundle that is proven to have been verified last in the environment.
+    pub previous: Option<&'a Bundle>,
 }
 
 /// What follows.
@@ -102,8 +115,15 @@ fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {
     let Snapshot { gate, now, .. } = *snapshot;
     let environment =
         EnvironmentFacts { name: &place.environment, approval: place.approval, upstreams: &place.upstreams };
-    let facts = Facts { bundle, environment, previous: snapshot.previous, now };
-    let verdict = evaluate(&with_overrides(snapshot), &facts);
+    let verdict = match &snapshot.authority {
+        Some(Authority { template, bundle, previous }) => {
+            evaluate(&template.spec, &Facts { bundle, environment, previous: *previous, now })
+        }
+        None => {
+            let facts = Facts { bundle, environment, previous: snapshot.previous, now };
+            evaluate(&with_overrides(snapshot), &facts)
+        }
+    };
     let old = gate.status.clone().unwrap_or_default();
     let recheck = recheck_interval(&gate.spec);
     let mut status = PolicyGateStatus {
@@ -219,16 +239,34 @@ fn check_only(snapshot: &Snapshot<'_>) -> Plan {
         reason: if problem.is_none() { "Compiled" } else { "Invalid" },
         message: problem.unwrap_or_else(|| "the expression compiles".to_owned()),
     };
-    let broke = !judged.holds
-        && old.conditions.iter().all(|before| before.type_ != COMPILED || before.message != judged.message);
-    let notes = if broke {
-        vec![Note { warning: true, reason: "InvalidGate".to_owned(), message: judged.message.clone() }]
-    } else {
-        Vec::new()
+    let idle = guards_nothing(gate, snapshot.pipelines);
+    let reach = (idle.is_some() || !snapshot.pipelines.is_empty()) && !is_freeze(gate);
+    let reach = reach.then(|| Judged {
+        kind: GUARDS,
+        holds: idle.is_none(),
+        reason: if idle.is_none() { "Guards" } else { "GuardsNothing" },
+        message: idle.unwrap_or_else(|| "an environment is guarded".to_owned()),
+    });
+    let said = |judged: &Judged| {
+        old.conditions.iter().any(|one| one.type_ == judged.kind && one.message == judged.message)
     };
+    let judged: Vec<(Judged, &str)> =
+        [Some((judged, "InvalidGate")), reach.map(|reach| (reach, "GuardsNothing"))]
+            .into_iter()
+            .flatten()
+            .collect();
+    let notes = judged.iter().filter(|(judged, _)| !judged.holds && !said(judged));
+    let notes = notes.map(|(judged, reason)| Note {
+        warning: true,
+        reason: (*reason).to_owned(),
+        message: judged.message.clone(),
+    });
+    let notes = notes.collect();
+    let settle =
+        |(judged, _): (Judged, &str)| judged.settle(&old.conditions, gate.metadata.generation, snapshot.now);
     let status = PolicyGateStatus {
         observed_generation: gate.metadata.generation,
-        conditions: vec![judged.settle(&old.conditions, gate.metadata.generation, snapshot.now)],
+        conditions: judged.into_iter().map(settle).collect(),
         ..PolicyGateStatus::default()
     };
     Plan { status: (status != old).then_some(status), wake: None, notes }
@@ -243,11 +281,6 @@ fn problem(spec: &PolicyGateSpec) -> Option<String> {
     }
     let recheck = spec.recheck_interval.as_ref()?.parse();
     recheck.err().map(|error| format!("spec.recheckInterval: {error}"))
-}
-
-fn recheck_interval(spec: &PolicyGateSpec) -> SignedDuration {
-    let written = spec.recheck_interval.as_ref().and_then(|text| text.parse().ok());
-    written.unwrap_or(RECHECK).max(MIN_RECHECK)
 }
 
 fn ready_condition(spec: &PolicyGateSpec, verdict: &Verdict) -> Judged {

@@ -54,7 +54,16 @@ fn soaking() -> Bundle {
 
 fn look(gate: &PolicyGate, bundle: Option<&Bundle>, now: Timestamp) -> Plan {
     let place = place_by_labels(gate);
-    plan(&Snapshot { gate, template: None, place, bundle, previous: None, now })
+    plan(&Snapshot {
+        gate,
+        template: None,
+        authority: None,
+        pipelines: &[],
+        place,
+        bundle,
+        previous: None,
+        now,
+    })
 }
 
 /// Writes the status down as the API server keeps it.
@@ -149,9 +158,7 @@ fn templates_and_pauses_are_only_compiled() {
         }))
     };
     let now = at("2026-04-14T14:00:00Z");
-    for labels in
-        [json!({ "kardinal.io/applies-to": "prod" }), json!({ "kardinal.io/freeze": "true" }), json!({})]
-    {
+    for labels in [json!({ "kardinal.io/applies-to": "prod" }), json!({ "kardinal.io/freeze": "true" })] {
         let mut gate = template(labels, "!schedule.isWeekend");
         let plan = look(&gate, None, now);
         let status = plan.status.clone().unwrap();
@@ -191,6 +198,8 @@ fn overrides_of_the_template_count() {
     let plan = plan(&Snapshot {
         gate: &gate,
         template: Some(&template),
+        authority: None,
+        pipelines: &[],
         place,
         bundle: Some(&bundle),
         previous: None,
@@ -341,4 +350,82 @@ proptest! {
         }
         prop_assert!(passes <= 3600 / recheck + 1 + 120);
     }
+}
+
+#[test]
+fn a_template_that_guards_nothing_says_so_when_it_is_written() {
+    let pipeline: kardinal_api::kardinal::Pipeline = serde_json::from_value(json!({
+        "apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline", "metadata": { "name": "app", "namespace": "team" },
+        "spec": { "git": { "url": "https://example.com/r" }, "environments": [{ "name": "dev" }, { "name": "prod" }] },
+    }))
+    .unwrap();
+    let now = at("2026-04-14T14:00:00Z");
+    let guards = |labels: Value, spec: Value, pipelines: &[&kardinal_api::kardinal::Pipeline]| {
+        let mut written = json!({ "expression": "true" });
+        written.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        let gate = gate(json!({ "metadata": { "name": "t", "labels": labels }, "spec": written }));
+        let place = place_by_labels(&gate);
+        let snapshot = Snapshot {
+            gate: &gate,
+            template: None,
+            authority: None,
+            pipelines,
+            place,
+            bundle: None,
+            previous: None,
+            now,
+        };
+        let plan = plan(&snapshot);
+        let conditions = plan.status.unwrap().conditions;
+        let found = conditions.into_iter().find(|condition| condition.type_ == GUARDS);
+        (found.map(|condition| (condition.status, condition.message)), plan.notes.len())
+    };
+    let ours = [&pipeline];
+    let told = |labels: Value, spec: Value, fragment: &str| {
+        let (condition, notes) = guards(labels, spec, &ours);
+        let (status, message) = condition.unwrap();
+        assert!(status == "False" && message.contains(fragment) && notes == 1, "{status} {message}");
+    };
+    told(json!({}), json!({}), "`spec.appliesTo`");
+    told(json!({ "kardinal.io/applies-to": "prodd" }), json!({}), "`prodd`; there are `dev` and `prod`");
+    told(json!({}), json!({ "appliesToPaths": ["environments/live"] }), "`environments/live`");
+    for (labels, spec) in [
+        (json!({ "kardinal.io/applies-to": "prod" }), json!({})),
+        (json!({}), json!({ "appliesTo": ["nowhere", "dev"] })),
+        (json!({}), json!({ "appliesToPaths": ["environments/*"] })),
+        (json!({}), json!({ "appliesToBranches": ["main"] })),
+    ] {
+        assert_eq!(guards(labels, spec, &ours).0.unwrap().0, "True");
+    }
+    // Before there is a Pipeline a name cannot be wrong yet.
+    assert_eq!(guards(json!({ "kardinal.io/applies-to": "prod" }), json!({}), &[]), (None, 0));
+}
+
+#[test]
+fn the_instance_of_an_organisation_gate_shows_what_the_template_says() {
+    let now = at("2026-04-14T14:00:00Z");
+    let bundle = soaking();
+    let instance = gate(json!({
+        "metadata": { "name": "i", "namespace": "team", "labels": {
+            "kardinal.io/gate-template": "t", "kardinal.io/gate-template-namespace": "org",
+            "kardinal.io/bundle": "b1", "kardinal.io/environment": "prod",
+        } },
+        "spec": { "expression": "true", "overrides": [{ "reason": "I want to" }] },
+    }));
+    let template =
+        gate(json!({ "metadata": { "name": "t", "namespace": "org" }, "spec": { "expression": "false" } }));
+    let authority = Authority { template: &template, bundle: &bundle, previous: None };
+    let snapshot = Snapshot {
+        gate: &instance,
+        template: Some(&template),
+        authority: Some(authority),
+        pipelines: &[],
+        place: place_by_labels(&instance),
+        bundle: Some(&bundle),
+        previous: None,
+        now,
+    };
+    assert_eq!(plan(&snapshot).status.unwrap().ready, Some(false));
+    let own = Snapshot { authority: None, template: None, ..snapshot };
+    assert_eq!(plan(&own).status.unwrap().ready, Some(true));
 }

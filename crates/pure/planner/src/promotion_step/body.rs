@@ -1,8 +1,11 @@
 //! What a pull request tells the people who approve it.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
-use kardinal_api::kardinal::{Bundle, EnvironmentStatus, PromotionStepStatus};
+use kardinal_api::kardinal::{Bundle, PromotionStepStatus};
 use kardinal_manifest::Image;
+use sha2::{Digest, Sha256};
 
 use super::draft::{self, output};
 use super::{Snapshot, change, gates, pending};
@@ -47,6 +50,7 @@ pub(super) fn body(snapshot: &Snapshot<'_>, bundle: &Bundle, status: &PromotionS
     }
     let (pipeline, environment) = (escape(&spec.pipeline), escape(&spec.environment));
     text.push_str(&format!("## Promotion: {pipeline} {} to {environment}\n\n", escape(&version(bundle))));
+    text.push_str(&format!("As of {}.\n\n", snapshot.now.strftime("%Y-%m-%d %H:%M UTC")));
     text.push_str("### Policy Gates\n");
     text.push_str(&gate_table(snapshot));
     text.push_str("\n### Artifact\n");
@@ -73,12 +77,11 @@ fn version(bundle: &Bundle) -> String {
 fn gate_table(snapshot: &Snapshot<'_>) -> String {
     let rows: Vec<[String; 4]> = gates::required(snapshot)
         .map(|gate| {
-            let detail = snapshot.gate_texts.get(gate.name()).map(String::as_str).or(gate.reason());
             [
                 cell(gate.title()),
                 cell(gate.scope()),
                 gate.word(snapshot.step, snapshot.now).to_owned(),
-                cell(detail.unwrap_or("not evaluated yet")),
+                cell(gate.detail(snapshot).unwrap_or("not evaluated yet")),
             ]
         })
         .collect();
@@ -133,18 +136,28 @@ fn ci_run(url: &str) -> String {
     format!("[{title}]({url})")
 }
 
+/// When each other environment was verified with the Bundle, the earliest first. The steps themselves tell; the Bundle's
+/// record, which may be behind them, only where a step is gone.
+fn verified(snapshot: &Snapshot<'_>, bundle: &Bundle) -> Vec<(Timestamp, String)> {
+    let environments = bundle.status.iter().flat_map(|status| &status.environments);
+    let recorded = environments.filter_map(|(name, record)| Some((name.clone(), record.verified_at?)));
+    let mut all: BTreeMap<String, Timestamp> = recorded.collect();
+    for step in &snapshot.siblings {
+        if let Some(at) = step.status.as_ref().and_then(|status| status.verified_at) {
+            all.insert(step.spec.environment.clone(), at);
+        }
+    }
+    all.remove(&snapshot.step.spec.environment);
+    let mut verified: Vec<(Timestamp, String)> = all.into_iter().map(|(name, at)| (at, name)).collect();
+    verified.sort();
+    verified
+}
+
 fn upstream_table(snapshot: &Snapshot<'_>, bundle: &Bundle) -> String {
     let direct = pending::upstreams(snapshot);
     let direct: Vec<&str> = direct.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-    let environments = bundle.status.iter().flat_map(|status| &status.environments);
-    let verified =
-        |(name, record): (&'_ String, &'_ EnvironmentStatus)| Some((record.verified_at?, name.clone()));
-    let mut verified: Vec<(Timestamp, String)> = environments
-        .filter(|(name, _)| **name != snapshot.step.spec.environment)
-        .filter_map(verified)
-        .collect();
-    verified.sort();
-    let rows: Vec<[String; 3]> = verified
+    let verified = verified(snapshot, bundle);
+    let mut rows: Vec<[String; 3]> = verified
         .iter()
         .map(|(at, name)| {
             let age = rough(snapshot.now.duration_since(*at));
@@ -152,10 +165,44 @@ fn upstream_table(snapshot: &Snapshot<'_>, bundle: &Bundle) -> String {
             [cell(name), format!("{age} ago"), soak]
         })
         .collect();
+    let unknown = direct.iter().filter(|name| !verified.iter().any(|(_, known)| known == *name));
+    rows.extend(unknown.map(|name| [cell(name), "not known".to_owned(), "n/a".to_owned()]));
     if rows.is_empty() {
         return "This is the first environment.\n".to_owned();
     }
     table(["Environment", "Verified", "Soak"], rows)
+}
+
+/// Stands for the facts that a body tells: the gates with what they ask and answer, what was verified, what changes.
+/// Equal while the body is true. The values behind an answer and the ages are those of the time that it names: they
+/// change all the time, and a pull request that merely waits is not written to.
+pub(super) fn fingerprint(snapshot: &Snapshot<'_>) -> String {
+    let mut hash = Sha256::new();
+    let mut tell = |text: &str| {
+        hash.update(text);
+        hash.update([0]);
+    };
+    for gate in gates::required(snapshot) {
+        tell(gate.title());
+        tell(gate.expression());
+        tell(gate.word(snapshot.step, snapshot.now));
+    }
+    if let Some(bundle) = snapshot.bundle {
+        tell(&change::title(snapshot.step, bundle));
+        labels(bundle).iter().for_each(|label| tell(label));
+        for [field, value] in artifact_rows(bundle) {
+            tell(&field);
+            tell(&value);
+        }
+        for (at, name) in verified(snapshot, bundle) {
+            tell(&name);
+            tell(&at.to_string());
+        }
+        tell(&pending::upstreams(snapshot));
+        let status = snapshot.step.status.clone().unwrap_or_default();
+        tell(&changes(snapshot, bundle, &status));
+    }
+    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A duration in its largest unit: `45m`, `2h`, `3d`.

@@ -38,13 +38,19 @@ pub(super) fn target_branch(step: &PromotionStep, tasks: &[Task]) -> String {
 }
 
 /// The directory of the environment. A branch of its own holds nothing else, so there it is the root.
-fn directory(step: &PromotionStep) -> String {
+pub(super) fn directory(step: &PromotionStep) -> String {
     let layout = step.spec.git.as_ref().and_then(|git| git.layout);
     match (&step.spec.path, layout) {
         (_, Some(GitLayout::Branch)) => ".".to_owned(),
-        (Some(path), _) => path.clone(),
+        (Some(path), _) => normalised(path),
         (None, _) => format!("environments/{}", step.spec.environment),
     }
+}
+
+/// The same directory in the one way in which gates judge it and edits write to it; `.` is the root.
+fn normalised(path: &str) -> String {
+    let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
+    if names.is_empty() { ".".to_owned() } else { names.join("/") }
 }
 
 /// The title of the pull request.
@@ -99,6 +105,7 @@ pub(super) fn order(
         branch: target_branch(step, tasks),
         message: message(step, bundle, &identity),
         identity,
+        replaces: None,
         time: created.map_or(Timestamp::UNIX_EPOCH, |created| created.0),
         directory: directory(step),
         edits,

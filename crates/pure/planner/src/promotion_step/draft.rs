@@ -6,11 +6,16 @@ use kardinal_api::kardinal::{PromotionState, PromotionStepStatus, TaskState, Tas
 
 use super::tasks::{Task, TaskKind};
 use super::{Note, Plan, Snapshot, change};
+use crate::seal::Claim;
 
 /// The commit that holds the change.
 pub(super) const COMMIT: &str = "commit";
+/// Proves that the controller made it for this step.
+pub(super) const COMMIT_SEAL: &str = "commitSeal";
 /// The commit that it was built on.
 pub(super) const BASE_COMMIT: &str = "baseCommit";
+/// The whole id of the commit of the configuration repository.
+pub(super) const CONFIG_COMMIT: &str = "configCommit";
 /// The branch that it was pushed to.
 pub(super) const BRANCH: &str = "branch";
 /// Whether there was something to change.
@@ -25,7 +30,15 @@ pub(super) const PR_HEAD: &str = "prHead";
 pub(super) const PR_STATE: &str = "prState";
 /// The commit that the merge left on the base branch.
 pub(super) const MERGE_COMMIT: &str = "mergeCommit";
-/// What the body of the pull request says of the gates.
+/// Whether somebody closed the pull request without merging it.
+pub(super) const REJECTED: &str = "rejected";
+/// The commit that the pull request was rebuilt on, until people have been told; `none`: there was nothing left to change.
+pub(super) const REBUILT_ON: &str = "rebuiltOn";
+/// Stands for no commit at all.
+pub(super) const NOTHING: &str = "none";
+/// Set when a forge refuses to merge in words that mean a conflict.
+pub(super) const CONFLICT: &str = "conflict";
+/// The fingerprint of the facts that the body of the pull request tells.
 pub(super) const EVIDENCE_KEY: &str = "evidenceKey";
 /// What the commit status says, and of which commit.
 pub(super) const STATUS_KEY: &str = "statusKey";
@@ -33,11 +46,21 @@ pub(super) const STATUS_KEY: &str = "statusKey";
 pub(super) const TASK_ATTEMPTS: &str = "taskAttempts";
 /// Why another object than the first choice tells the health.
 pub(super) const HEALTH_FALLBACK: &str = "healthFallback";
+/// What the workloads looked like at the first look after the change.
+pub(super) const HEALTH_BASELINE: &str = "healthBaseline";
+/// Set while nothing is known of the environment's health.
+pub(super) const HEALTH_UNKNOWN: &str = "healthUnknown";
+/// Since when its health is known again, after a time in which it was not.
+pub(super) const HEALTH_SINCE: &str = "healthKnownSince";
 /// Whether the promotion branch was cleared away.
 pub(super) const BRANCH_DELETED: &str = "branchDeleted";
 
 /// Says that somebody must mend something before the step can go on.
 const BLOCKED: &str = "Blocked";
+/// Says whether something proves that the environment runs the promoted version.
+const PROVEN: &str = "HealthProven";
+/// Says that the cluster of the environment cannot be reached, and since when.
+const UNREACHABLE: &str = "ClusterUnreachable";
 /// Says whether the promotion has come to its good end.
 const VERIFIED: &str = "Verified";
 
@@ -56,6 +79,10 @@ impl<'a> Draft<'a> {
     pub(super) fn new(snapshot: &'a Snapshot<'a>) -> Draft<'a> {
         let old = snapshot.step.status.clone().unwrap_or_default();
         Draft { status: old.clone(), notes: Vec::new(), old, snapshot }
+    }
+
+    pub(super) fn snapshot(&self) -> &'a Snapshot<'a> {
+        self.snapshot
     }
 
     pub(super) fn output(&self, key: &str) -> Option<&str> {
@@ -136,6 +163,7 @@ impl<'a> Draft<'a> {
         let Some((index, task)) = next(tasks, &self.status) else {
             self.status.current_step_index = None;
             self.status.verified_at = Some(self.snapshot.now);
+            self.status.seal = self.seal();
             self.enter(PromotionState::Verified, if told.is_empty() { "all tasks are done" } else { told });
             return;
         };
@@ -164,6 +192,13 @@ impl<'a> Draft<'a> {
         self.enter(state, message);
     }
 
+    /// Proves that the controller itself has come to this end.
+    fn seal(&self) -> Option<String> {
+        let Snapshot { step, bundle, key, now, .. } = *self.snapshot;
+        let (pipeline, environment) = (&step.spec.pipeline, &step.spec.environment);
+        key?.seal(&Claim { bundle: bundle?, pipeline, environment, verified_at: now })
+    }
+
     pub(super) fn block(&mut self, message: &str) {
         self.judge(BLOCKED, "True", "ActionNeeded", message);
         self.warn_if_new(BLOCKED, message);
@@ -180,6 +215,27 @@ impl<'a> Draft<'a> {
 
     pub(super) fn unblock(&mut self) {
         self.status.conditions.retain(|condition| condition.type_ != BLOCKED);
+    }
+
+    /// Writes down that the cluster cannot be reached; answers since when.
+    pub(super) fn unreachable(&mut self, why: &str) -> Timestamp {
+        let before = self.old.conditions.iter().find(|condition| condition.type_ == UNREACHABLE);
+        if before.is_none() {
+            self.warn(UNREACHABLE, why);
+        }
+        self.judge(UNREACHABLE, "True", "Unreachable", why);
+        let told = self.status.conditions.iter().find(|condition| condition.type_ == UNREACHABLE);
+        told.map_or(self.snapshot.now, |condition| condition.last_transition_time.0)
+    }
+
+    /// Writes down that the environment is well, and nothing shows with which version.
+    pub(super) fn not_proven(&mut self, why: &str) {
+        self.judge(PROVEN, "False", "NotProven", why);
+    }
+
+    /// The cluster answers again.
+    pub(super) fn reachable(&mut self) {
+        self.status.conditions.retain(|condition| condition.type_ != UNREACHABLE);
     }
 
     fn warn_if_new(&mut self, type_: &str, message: &str) {
@@ -214,6 +270,7 @@ impl<'a> Draft<'a> {
         if let Some(state) = self.status.state {
             let (status, reason) = match state {
                 PromotionState::Verified => ("True", "Verified"),
+                PromotionState::Failed if self.output(REJECTED).is_some() => ("False", "Rejected"),
                 PromotionState::Failed => ("False", "Failed"),
                 _ => ("Unknown", word(state)),
             };

@@ -3,40 +3,43 @@
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::GoDuration;
 use kardinal_api::kardinal::{Evidence, GateEvidence, GateResult, PolicyGate, PromotionStep};
-use kardinal_policy::GATE_TEMPLATE_LABEL;
-use sha2::{Digest, Sha256};
+use kardinal_policy::{GATE_TEMPLATE_LABEL, Scope, freshness};
 
-use super::Snapshot;
-
-/// How often a gate that says nothing about it is asked.
-const RECHECK_INTERVAL: SignedDuration = SignedDuration::from_mins(5);
+use super::organisation::Answer;
+use super::{Organisation, Snapshot};
 
 /// One required gate.
 pub(super) struct Gate<'a> {
     name: &'a str,
-    found: Option<&'a PolicyGate>,
+    source: Source<'a>,
 }
 
+/// Who says what a gate answers.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    /// The gate in the team's namespace, when it exists.
+    Instance(Option<&'a PolicyGate>),
+    /// The organisation's template itself.
+    Organisation(&'a Answer),
+}
+
+/// The organisation's gates as the step works them out, then the others that it names. An instance that shows one of
+/// the former is only a view of it.
 pub(super) fn required<'a>(snapshot: &'a Snapshot<'_>) -> impl Iterator<Item = Gate<'a>> {
-    let names = snapshot.step.spec.required_gates.iter();
-    names.map(|name| Gate { name, found: snapshot.gates.get(name).copied() })
+    let organisation = snapshot.organisation.ok();
+    let answers = organisation.into_iter().flat_map(Organisation::answers);
+    let ours = answers.map(|answer| Gate { name: &answer.name, source: Source::Organisation(answer) });
+    let named = snapshot.step.spec.required_gates.iter();
+    let named = named.map(|name| (name, snapshot.gates.get(name).copied()));
+    let others = named.filter(move |(_, found)| {
+        !found.is_some_and(|found| organisation.is_some_and(|known| known.is_shown_by(found)))
+    });
+    ours.chain(others.map(|(name, found)| Gate { name, source: Source::Instance(found) }))
 }
 
 /// What stands in the way of the first side effect; `None` when nothing does. Old answers do not count.
 pub(super) fn blocker(snapshot: &Snapshot<'_>) -> Option<String> {
     required(snapshot).find_map(|gate| gate.blocker(snapshot.step, snapshot.now))
-}
-
-/// Stands for the gates with their answers: equal while nothing that people see has changed.
-pub(super) fn key(snapshot: &Snapshot<'_>) -> String {
-    let mut hash = Sha256::new();
-    for gate in required(snapshot) {
-        hash.update(gate.name);
-        hash.update([0]);
-        hash.update(gate.word(snapshot.step, snapshot.now));
-        hash.update([0]);
-    }
-    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The gates that are closed, by the names that people know.
@@ -47,20 +50,12 @@ pub(super) fn closed(snapshot: &Snapshot<'_>) -> Vec<String> {
 
 /// What the gates said at the moment the promotion passed them.
 pub(super) fn evidence(snapshot: &Snapshot<'_>) -> Evidence {
+    // A template may be older than any promotion; the instance that shows it is as old as the waiting.
     let created = snapshot.gates.values().map(|gate| gate.metadata.creation_timestamp.as_ref());
     let since =
         created.chain([snapshot.step.metadata.creation_timestamp.as_ref()]).flatten().map(|time| time.0);
     let waited = since.min().map_or(SignedDuration::ZERO, |since| snapshot.now.duration_since(since));
-    let gates = required(snapshot).map(|gate| {
-        let status = gate.found.and_then(|found| found.status.as_ref());
-        let open = gate.is_open(snapshot.step, snapshot.now);
-        GateEvidence {
-            name: gate.title().to_owned(),
-            result: if open { GateResult::Pass } else { GateResult::Fail },
-            reason: status.and_then(|status| status.reason.clone()),
-            evaluated_at: status.and_then(|status| status.last_evaluated_at),
-        }
-    });
+    let gates = required(snapshot).map(|gate| gate.evidence(snapshot.step, snapshot.now));
     Evidence {
         metrics: None,
         gate_duration: Some(GoDuration::new(duration(waited))),
@@ -69,43 +64,113 @@ pub(super) fn evidence(snapshot: &Snapshot<'_>) -> Evidence {
     }
 }
 
+/// What the gates said when the change was merged. One that was closed did not hold the merge, so somebody forced it.
+pub(super) fn at_merge(snapshot: &Snapshot<'_>, at: Timestamp, by: Option<&str>) -> Vec<GateEvidence> {
+    let organisation = snapshot.organisation.ok();
+    let then = organisation.map(|organisation| organisation.at(at)).unwrap_or_default();
+    let ours = then.iter().map(|answer| Gate { name: &answer.name, source: Source::Organisation(answer) });
+    let others = required(snapshot).filter(|gate| matches!(gate.source, Source::Instance(_)));
+    let forced = |mut evidence: GateEvidence| {
+        if evidence.result == GateResult::Fail {
+            evidence.forced_by = Some(by.unwrap_or("somebody whom the forge does not name").to_owned());
+        }
+        evidence
+    };
+    ours.chain(others).map(|gate| forced(gate.evidence(snapshot.step, at))).collect()
+}
+
 impl<'a> Gate<'a> {
-    /// The name of the gate instance.
-    pub(super) fn name(&self) -> &'a str {
-        self.name
+    fn instance(&self) -> Option<&'a PolicyGate> {
+        match self.source {
+            Source::Instance(found) => found,
+            Source::Organisation(_) => None,
+        }
     }
 
     /// The name that people know: that of the template.
     pub(super) fn title(&self) -> &'a str {
-        let labels = self.found.and_then(|found| found.metadata.labels.as_ref());
+        let labels = self.instance().and_then(|found| found.metadata.labels.as_ref());
         labels.and_then(|labels| labels.get(GATE_TEMPLATE_LABEL)).map_or(self.name, String::as_str)
     }
 
-    pub(super) fn scope(&self) -> &'static str {
-        self.found.map_or("unknown", |found| kardinal_policy::scope(found).as_str())
+    /// What it asks.
+    pub(super) fn expression(&self) -> &'a str {
+        match self.source {
+            Source::Organisation(answer) => &answer.expression,
+            Source::Instance(found) => found.map_or("", |found| &found.spec.expression),
+        }
     }
 
-    pub(super) fn reason(&self) -> Option<&'a str> {
-        self.found?.status.as_ref()?.reason.as_deref()
+    pub(super) fn scope(&self) -> &'static str {
+        match self.source {
+            Source::Organisation(_) => Scope::Org.as_str(),
+            Source::Instance(found) => {
+                found.map_or("unknown", |found| kardinal_policy::scope(found).as_str())
+            }
+        }
+    }
+
+    /// What a pull request says about it.
+    pub(super) fn detail(&self, snapshot: &'a Snapshot<'_>) -> Option<&'a str> {
+        match self.source {
+            Source::Organisation(answer) => Some(&answer.detail),
+            Source::Instance(_) => snapshot.gate_texts.get(self.name).map(String::as_str).or(self.reason()),
+        }
+    }
+
+    fn reason(&self) -> Option<&'a str> {
+        match self.source {
+            Source::Organisation(answer) => Some(&answer.reason),
+            Source::Instance(found) => found?.status.as_ref()?.reason.as_deref(),
+        }
     }
 
     fn is_open(&self, step: &PromotionStep, now: Timestamp) -> bool {
-        self.found.is_some_and(|gate| is_ready(gate) || is_overridden(gate, step, now))
+        match self.source {
+            Source::Organisation(answer) => answer.ready,
+            Source::Instance(found) => {
+                found.is_some_and(|gate| is_ready(gate) || is_overridden(gate, step, now))
+            }
+        }
+    }
+
+    fn evidence(&self, step: &PromotionStep, now: Timestamp) -> GateEvidence {
+        let open = self.is_open(step, now);
+        let evaluated_at = match self.source {
+            Source::Organisation(answer) => Some(answer.asked_at),
+            Source::Instance(found) => {
+                found.and_then(|found| found.status.as_ref()).and_then(|status| status.last_evaluated_at)
+            }
+        };
+        GateEvidence {
+            name: self.title().to_owned(),
+            result: if open { GateResult::Pass } else { GateResult::Fail },
+            reason: self.reason().map(str::to_owned),
+            evaluated_at,
+            forced_by: None,
+        }
     }
 
     /// The answer in one word.
     pub(super) fn word(&self, step: &PromotionStep, now: Timestamp) -> &'static str {
-        let answered = self.found.and_then(|gate| gate.status.as_ref()).and_then(|status| status.ready);
+        let answered = match self.source {
+            Source::Organisation(_) => true,
+            Source::Instance(found) => {
+                found.and_then(|gate| gate.status.as_ref()).is_some_and(|status| status.ready.is_some())
+            }
+        };
         match (self.is_open(step, now), answered) {
             (true, _) => "PASS",
-            (false, Some(_)) => "FAIL",
-            (false, None) => "PENDING",
+            (false, true) => "FAIL",
+            (false, false) => "PENDING",
         }
     }
 
+    /// What stands in the way. The organisation's own gates are asked elsewhere, at every change.
     fn blocker(&self, step: &PromotionStep, now: Timestamp) -> Option<String> {
+        let Source::Instance(found) = self.source else { return None };
         let title = self.title();
-        let Some(gate) = self.found else {
+        let Some(gate) = found else {
             return Some(format!("waiting for gate `{title}`: it does not exist"));
         };
         if is_overridden(gate, step, now) {
@@ -119,7 +184,7 @@ impl<'a> Gate<'a> {
             let reason = self.reason().or(gate.spec.message.as_deref()).unwrap_or("it is closed");
             return Some(format!("held by gate `{title}`: {reason}"));
         }
-        let longest = recheck_interval(gate) * 2;
+        let longest = freshness(&gate.spec);
         let age = now.duration_since(asked);
         (age >= longest).then(|| {
             let (age, longest) = (duration(age), duration(longest));
@@ -135,15 +200,14 @@ fn is_ready(gate: &PolicyGate) -> bool {
 }
 
 fn is_overridden(gate: &PolicyGate, step: &PromotionStep, now: Timestamp) -> bool {
+    let fits = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
     gate.spec.overrides.iter().any(|given| {
         given.expires_at.is_none_or(|expires| expires > now)
-            && given.stage.as_ref().is_none_or(|stage| *stage == step.spec.environment)
+            && fits(&given.stage, &step.spec.environment)
+            && fits(&given.namespace, step.metadata.namespace.as_deref().unwrap_or_default())
+            && fits(&given.pipeline, &step.spec.pipeline)
+            && fits(&given.bundle, &step.spec.bundle_ref)
     })
-}
-
-fn recheck_interval(gate: &PolicyGate) -> SignedDuration {
-    let interval = gate.spec.recheck_interval.as_ref().and_then(|interval| interval.parse().ok());
-    interval.filter(|interval| *interval > SignedDuration::ZERO).unwrap_or(RECHECK_INTERVAL)
 }
 
 /// A duration as Go writes it, in whole seconds: `4m12s`.

@@ -4,11 +4,10 @@
 //! that did so at the same time, at least the later one sees the other; the younger one steps back.
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStep, TaskState};
+use kardinal_api::kardinal::{PromotionState, PromotionStep, TaskState};
 
 use super::Snapshot;
 use super::draft::{self, output};
-use crate::bundle::is_rollback;
 
 /// Why a step has to wait for another one.
 pub(super) struct Taken {
@@ -20,7 +19,7 @@ pub(super) struct Taken {
 
 /// Who has the environment, when it is somebody else.
 pub(super) fn taken(snapshot: &Snapshot<'_>) -> Option<Taken> {
-    let all = || snapshot.others.iter().copied().filter(|other| occupies(other, snapshot.bundle));
+    let all = || snapshot.others.iter().copied().filter(|other| occupies(other, snapshot.takes_back));
     let holder = all().min_by_key(|other| age(other))?;
     let keeps = all().all(|other| !has_begun(other) && age(snapshot.step) < age(other));
     let (name, environment) = (&holder.spec.bundle_ref, &holder.spec.environment);
@@ -29,10 +28,10 @@ pub(super) fn taken(snapshot: &Snapshot<'_>) -> Option<Taken> {
 
 /// The step that has the environment while a Bundle wants to get in; of several the one that came first.
 pub(crate) fn holder<'a>(
-    bundle: Option<&Bundle>,
+    takes_back: bool,
     others: impl Iterator<Item = &'a PromotionStep>,
 ) -> Option<&'a PromotionStep> {
-    others.filter(|other| occupies(other, bundle)).min_by_key(|other| age(other))
+    others.filter(|other| occupies(other, takes_back)).min_by_key(|other| age(other))
 }
 
 /// Whether a step may still have to wait for others.
@@ -55,11 +54,11 @@ pub(crate) fn deed(step: &PromotionStep) -> String {
 
 /// Whether a step has its environment to itself. A rollback does not wait for a version to become healthy: it may be
 /// made because that version never will.
-fn occupies(step: &PromotionStep, wanted_by: Option<&Bundle>) -> bool {
+fn occupies(step: &PromotionStep, takes_back: bool) -> bool {
     let Some(status) = &step.status else { return false };
     match status.state {
         Some(PromotionState::Promoting | PromotionState::WaitingForMerge) => true,
-        Some(PromotionState::HealthChecking) => !wanted_by.is_some_and(is_rollback),
+        Some(PromotionState::HealthChecking) => !takes_back,
         None | Some(PromotionState::Pending | PromotionState::Verified | PromotionState::Failed) => {
             output(status, draft::PR_STATE) == Some("open")
         }

@@ -1,10 +1,10 @@
 //! A step that has done nothing yet, and what it waits for.
 
-use kardinal_api::kardinal::{Bundle, BundlePhase, PromotionState};
+use kardinal_api::kardinal::{Bundle, BundlePhase, PromotionState, PromotionStep};
 
 use super::draft::Draft;
 use super::tasks::{Task, tasks};
-use super::{Plan, Snapshot, gates, lane};
+use super::{Plan, Snapshot, gates, lane, organisation};
 
 /// Names the direct upstream environments of a step.
 const UPSTREAMS_ANNOTATION: &str = "kardinal.io/upstreams";
@@ -64,11 +64,16 @@ pub(super) fn may_begin(snapshot: &Snapshot<'_>) -> Result<(), String> {
     if let Some(hold) = &snapshot.hold {
         return Err(format!("held: {hold}"));
     }
-    gates::blocker(snapshot).map_or(Ok(()), Err)
+    organisation::blocker(snapshot).or_else(|| gates::blocker(snapshot)).map_or(Ok(()), Err)
 }
 
 /// The direct upstream environments, as the step's annotation names them.
 pub(super) fn upstreams(snapshot: &Snapshot<'_>) -> String {
-    let annotations = snapshot.step.metadata.annotations.as_ref();
+    upstreams_of(snapshot.step)
+}
+
+/// The same for any step.
+pub(super) fn upstreams_of(step: &PromotionStep) -> String {
+    let annotations = step.metadata.annotations.as_ref();
     annotations.and_then(|annotations| annotations.get(UPSTREAMS_ANNOTATION)).cloned().unwrap_or_default()
 }

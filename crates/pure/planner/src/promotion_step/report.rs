@@ -6,21 +6,30 @@ use kardinal_api::kardinal::{PromotionState, PromotionStepStatus};
 use super::draft::{self, Draft};
 use super::tasks::{Task, TaskKind, opens_pull_request, reviewed};
 use super::{
-    Effect, ImageMove, Note, Outcome, PullRequest, PullRequestState, Snapshot, change, gates, waiting,
+    Effect, ImageMove, Note, Outcome, PullRequest, PullRequestState, Retry, Snapshot, body, change, waiting,
 };
 
 /// How often a custom task is called before a fault fails the step.
 const CALLS: u32 = 3;
-/// The longest pause between two tries.
+/// The longest pause between two tries of somebody who cannot be reached, in seconds.
 const LONGEST_PAUSE: i64 = 8;
 /// The longest pause that another side may ask for.
 const LONGEST_RETRY_AFTER: SignedDuration = SignedDuration::from_secs(60);
+/// The longest pause after a rate limit that names no time, in milliseconds.
+const LONGEST_BACKOFF: i64 = 300_000;
+/// No window of a rate limit is longer.
+const LONGEST_WINDOW: SignedDuration = SignedDuration::from_hours(1);
 /// How often a door that stays shut is knocked at, where the step can do without.
 const KNOCKS: u32 = 4;
+/// How often a forge may ask to try a merge again later before that means a conflict.
+const CONFLICT_AFTER: u32 = 3;
 /// How often a step that is being deleted tries a world that fails: for about ten minutes.
 const PATIENCE: u32 = 75;
 /// How many changed images or files are kept in the status.
 const CHANGES_LIMIT: usize = 50;
+
+/// How the message of a step ends while the world fails and the step tries again.
+pub(crate) const TRYING_AGAIN: &str = "; trying again";
 
 /// What to write, and when to try again.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,10 +51,14 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
             give_up(&mut draft, effect, message);
             None
         }
-        Outcome::Fault { message, retry_after } => {
+        Outcome::Fault { message, retry } => {
             fault(&mut draft, effect, message);
-            let after = retry_after.map(|after| after.min(LONGEST_RETRY_AFTER));
-            Some(after.unwrap_or_else(|| pause(attempt)).max(pause(1)))
+            if means_conflict(effect, message, attempt) {
+                draft.set_output(draft::CONFLICT, "true");
+            } else if is_rebuild(effect) {
+                draft.status.outputs.remove(draft::CONFLICT);
+            }
+            Some(wait(snapshot, *retry, attempt))
         }
         Outcome::Blocked { message } if is_cleanup(snapshot, effect) && attempt >= KNOCKS => {
             give_up(&mut draft, effect, message);
@@ -53,6 +66,15 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
         }
         Outcome::Blocked { message } if is_display(effect) && attempt >= KNOCKS => {
             refused(&mut draft, snapshot, effect, (None, message), attempt)
+        }
+        Outcome::Blocked { message } if means_conflict(effect, message, attempt) => {
+            draft.set_output(draft::CONFLICT, "true");
+            draft.say(format!("{}: {message}", doing(effect)));
+            Some(pause(1))
+        }
+        Outcome::Refused { message, .. } if is_rebuild(effect) => {
+            draft.block(&format!("{}: {message}", doing(effect)));
+            Some(pause(attempt))
         }
         Outcome::Blocked { message } => {
             draft.block(message);
@@ -78,6 +100,28 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
     Report { status, notes, retry }
 }
 
+/// How long to wait. Somebody who cannot be reached is tried again soon, so that everything goes on right after the
+/// return; somebody who limits us is left alone for longer and longer.
+fn wait(snapshot: &Snapshot<'_>, retry: Retry, attempt: u32) -> SignedDuration {
+    match retry {
+        Retry::Soon => pause(attempt),
+        Retry::After(asked) => asked.clamp(pause(1), LONGEST_RETRY_AFTER),
+        Retry::Limited(Some(asked)) => asked.clamp(pause(1), LONGEST_WINDOW),
+        Retry::Limited(None) => backoff(attempt, snapshot.step.metadata.uid.as_deref().unwrap_or_default()),
+    }
+}
+
+/// From one second, doubled each time, to five minutes. Up to half as much again is added, by the step and the
+/// attempt, so that those who were limited together do not come back together.
+fn backoff(attempt: u32, seed: &str) -> SignedDuration {
+    let whole = 1000i64.checked_shl(attempt.saturating_sub(1).min(20)).unwrap_or(LONGEST_BACKOFF);
+    let whole = whole.min(LONGEST_BACKOFF);
+    let start = 0xcbf2_9ce4_8422_2325u64 ^ u64::from(attempt);
+    let hash = seed.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let share = i64::try_from((hash >> 32) % 500).unwrap_or(0);
+    SignedDuration::from_millis((whole + whole * share / 1000).min(LONGEST_BACKOFF))
+}
+
 /// 1, 2, 4 and then 8 seconds.
 fn pause(attempt: u32) -> SignedDuration {
     let seconds = 1i64.checked_shl(attempt.saturating_sub(1)).unwrap_or(LONGEST_PAUSE);
@@ -86,7 +130,15 @@ fn pause(attempt: u32) -> SignedDuration {
 
 /// Whether the effect only shows something to people.
 fn is_display(effect: &Effect) -> bool {
-    matches!(effect, Effect::UpdatePullRequest { .. } | Effect::SetCommitStatus { .. })
+    matches!(
+        effect,
+        Effect::UpdatePullRequest { .. } | Effect::SetCommitStatus { .. } | Effect::CommentPullRequest { .. }
+    )
+}
+
+/// Whether the effect writes the step's change once more, on a base that has moved on.
+fn is_rebuild(effect: &Effect) -> bool {
+    matches!(effect, Effect::Commit(order) if order.replaces.is_some())
 }
 
 /// Whether a pull request was only looked at that the controller goes on to merge by itself.
@@ -113,7 +165,7 @@ fn fault(draft: &mut Draft<'_>, effect: &Effect, message: &str) {
         return;
     }
     let Effect::CallTask(call) = effect else {
-        draft.say(format!("{}: {message}; trying again", doing(effect)));
+        draft.say(format!("{}: {message}{TRYING_AGAIN}", doing(effect)));
         return;
     };
     let name = draft.status.steps.get(call.index).map(|task| task.name.clone()).unwrap_or_default();
@@ -123,7 +175,7 @@ fn fault(draft: &mut Draft<'_>, effect: &Effect, message: &str) {
     } else {
         draft.set_output(draft::TASK_ATTEMPTS, call.attempt.to_string());
         draft.trouble(call.index, message);
-        draft.say(format!("calling `{name}`: {message}; trying again"));
+        draft.say(format!("calling `{name}`: {message}{TRYING_AGAIN}"));
     }
 }
 
@@ -174,11 +226,17 @@ fn give_up(draft: &mut Draft<'_>, effect: &Effect, message: &str) {
 
 fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome) {
     match (effect, outcome) {
+        (Effect::Commit(order), Outcome::Committed { .. }) if order.replaces.is_some() => {
+            rebuilt(draft, snapshot, outcome);
+        }
+        (Effect::CommentPullRequest { .. }, _) => {
+            draft.status.outputs.remove(draft::REBUILT_ON);
+        }
         (Effect::Commit(order), Outcome::Committed { .. }) => {
             committed(draft, snapshot, &order.branch, outcome)
         }
         (Effect::OpenPullRequest(_), Outcome::PullRequest(pull_request)) => {
-            draft.set_output(draft::EVIDENCE_KEY, gates::key(snapshot));
+            draft.set_output(draft::EVIDENCE_KEY, body::fingerprint(snapshot));
             waiting::record(draft, pull_request);
             let tasks = waiting::current_tasks(snapshot);
             if let Some(index) = tasks.iter().position(|task| task.kind == TaskKind::OpenPullRequest) {
@@ -198,7 +256,9 @@ fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, ou
             draft.set_output(draft::PR_STATE, "none");
             draft.fail(None, "the pull request no longer exists");
         }
-        (Effect::UpdatePullRequest { .. }, _) => draft.set_output(draft::EVIDENCE_KEY, gates::key(snapshot)),
+        (Effect::UpdatePullRequest { .. }, _) => {
+            draft.set_output(draft::EVIDENCE_KEY, body::fingerprint(snapshot));
+        }
         (Effect::SetCommitStatus { sha, .. }, _) => {
             draft.set_output(draft::STATUS_KEY, waiting::status_key(snapshot, sha));
         }
@@ -226,12 +286,15 @@ fn answered(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, index: usize, succes
 }
 
 fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outcome: &Outcome) {
-    let Outcome::Committed { commit, base, pushed, files, moves } = outcome else { return };
+    let Outcome::Committed { commit, base, pushed, files, moves, source } = outcome else { return };
     let tasks = waiting::current_tasks(snapshot);
-    draft.set_output(draft::COMMIT, commit.clone());
+    record_commit(draft, snapshot, commit);
     draft.set_output(draft::CHANGED, pushed.to_string());
     if let Some(base) = base {
         draft.set_output(draft::BASE_COMMIT, base.clone());
+    }
+    if let Some(source) = source {
+        draft.set_output(draft::CONFIG_COMMIT, source.clone());
     }
     let told = if *pushed {
         draft.set_output(draft::BRANCH, branch);
@@ -253,6 +316,41 @@ fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outco
         draft.status.promoted_at = Some(snapshot.now);
     }
     draft.advance(&tasks, &told);
+}
+
+/// The commit is this step's own, and carries the seal that lets the controller merge it.
+fn record_commit(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, commit: &str) {
+    draft.set_output(draft::COMMIT, commit);
+    match snapshot.key.and_then(|key| key.seal_commit(snapshot.step, commit)) {
+        Some(seal) => draft.set_output(draft::COMMIT_SEAL, seal),
+        None => drop(draft.status.outputs.remove(draft::COMMIT_SEAL)),
+    }
+}
+
+/// The change stands on the newest base now. What the step has come to stays: only the commit is another one.
+fn rebuilt(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, outcome: &Outcome) {
+    let Outcome::Committed { commit, base, pushed, files, moves, .. } = outcome else { return };
+    draft.status.outputs.remove(draft::CONFLICT);
+    record_commit(draft, snapshot, commit);
+    if !pushed {
+        draft.set_output(draft::CHANGED, "false");
+        draft.set_output(draft::REBUILT_ON, draft::NOTHING);
+        return;
+    }
+    let base = base.clone().unwrap_or_default();
+    draft.set_output(draft::CHANGES, changes(files, moves));
+    draft.set_output(draft::REBUILT_ON, base.clone());
+    draft.say(format!("rebuilt on `{}` at {}", change::base_branch(snapshot.step), change::cut(&base, 7)));
+    draft.set_output(draft::BASE_COMMIT, base);
+}
+
+/// Whether a forge refused a merge in words that mean a conflict, as far as its words tell. Some only say that it can
+/// not be merged for now.
+fn means_conflict(effect: &Effect, message: &str, attempt: u32) -> bool {
+    let message = message.to_ascii_lowercase();
+    let said =
+        message.contains("conflict") || (attempt >= CONFLICT_AFTER && message.contains("try again later"));
+    matches!(effect, Effect::MergePullRequest { .. }) && said
 }
 
 fn done(task: &Task, told: &str) -> String {
@@ -285,11 +383,15 @@ fn changes(files: &[String], moves: &[ImageMove]) -> String {
 fn doing(effect: &Effect) -> String {
     match effect {
         Effect::AddFinalizer | Effect::RemoveFinalizer => "updating the step".to_owned(),
+        Effect::Commit(order) if order.replaces.is_some() => {
+            format!("rebuilding `{}` on the newest `{}`", order.branch, order.base)
+        }
         Effect::Commit(order) => format!("pushing to `{}`", order.branch),
         Effect::OpenPullRequest(_) => "opening the pull request".to_owned(),
         Effect::ReadPullRequest { number } => format!("reading PR #{number}"),
         Effect::UpdatePullRequest { number, .. } => format!("updating PR #{number}"),
         Effect::MergePullRequest { number, .. } => format!("merging PR #{number}"),
+        Effect::CommentPullRequest { number, .. } => format!("commenting on PR #{number}"),
         Effect::ClosePullRequest { number, .. } => format!("closing PR #{number}"),
         Effect::FindPullRequest { .. } => "looking for the pull request".to_owned(),
         Effect::DeleteBranch { branch, .. } => format!("deleting branch `{branch}`"),

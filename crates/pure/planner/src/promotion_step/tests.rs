@@ -4,6 +4,7 @@ mod body;
 mod crash;
 mod lane;
 mod merging;
+mod organisation;
 mod removal;
 mod starting;
 mod tasks;
@@ -18,7 +19,7 @@ use kardinal_api::kardinal::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::health::{Adapter, Target};
+use crate::health::{Adapter, Target, Unknown};
 
 pub(super) const UID: &str = "0b5e";
 const NOW: &str = "2026-04-14T14:00:00Z";
@@ -28,6 +29,7 @@ pub(super) struct Scene {
     pub(super) step: PromotionStep,
     pub(super) bundle: Option<Bundle>,
     pub(super) others: Vec<PromotionStep>,
+    pub(super) siblings: Vec<PromotionStep>,
     pub(super) hold: Option<String>,
     pub(super) gates: BTreeMap<String, PolicyGate>,
     pub(super) gate_texts: BTreeMap<String, String>,
@@ -35,6 +37,8 @@ pub(super) struct Scene {
     pub(super) health: Option<HealthFacts>,
     pub(super) previous: Option<Bundle>,
     pub(super) reverted: Option<Bundle>,
+    pub(super) organisation: Result<Organisation, String>,
+    pub(super) key: Key,
     pub(super) now: Timestamp,
 }
 
@@ -62,6 +66,7 @@ impl Scene {
             step,
             bundle: Some(image_bundle()),
             others: Vec::new(),
+            siblings: Vec::new(),
             hold: None,
             gates: BTreeMap::new(),
             gate_texts: BTreeMap::new(),
@@ -69,6 +74,8 @@ impl Scene {
             health: None,
             previous: None,
             reverted: None,
+            organisation: Ok(Organisation::default()),
+            key: Key::new(&[7; 32]).unwrap(),
             now: time(NOW),
         }
     }
@@ -103,6 +110,7 @@ impl Scene {
             step: &self.step,
             bundle: self.bundle.as_ref(),
             others: self.others.iter().collect(),
+            siblings: self.siblings.iter().collect(),
             hold: self.hold.clone(),
             gates: self.gates.iter().map(|(name, gate)| (name.clone(), gate)).collect(),
             gate_texts: self.gate_texts.clone(),
@@ -110,6 +118,9 @@ impl Scene {
             health: self.health.as_ref(),
             previous: self.previous.as_ref(),
             reverted: self.reverted.as_ref(),
+            takes_back: self.bundle.as_ref().is_some_and(crate::bundle::is_rollback),
+            organisation: self.organisation.as_ref().map_err(String::as_str),
+            key: Some(&self.key),
             now: self.now,
         }
     }
@@ -282,6 +293,7 @@ pub(super) fn committed() -> Outcome {
             from: Some("1.28.0".to_owned()),
             to: "1.29.0".to_owned(),
         }],
+        source: None,
     }
 }
 
@@ -292,6 +304,7 @@ pub(super) fn unchanged() -> Outcome {
         pushed: false,
         files: Vec::new(),
         moves: Vec::new(),
+        source: None,
     }
 }
 
@@ -360,10 +373,10 @@ pub(super) fn facts(objects: Vec<Value>) -> HealthFacts {
         objects,
         fell_back: None,
         contains: BTreeMap::new(),
-        cluster_problem: None,
+        unknown: None,
     }
 }
 
 pub(super) fn fault() -> Outcome {
-    Outcome::Fault { message: "connection refused".to_owned(), retry_after: None }
+    Outcome::Fault { message: "connection refused".to_owned(), retry: Retry::Soon }
 }

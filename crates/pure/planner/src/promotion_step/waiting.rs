@@ -4,13 +4,22 @@ use kardinal_api::kardinal::{BundleType, PromotionState};
 
 use super::draft::{self, Draft, output};
 use super::tasks::{Task, TaskKind, reviewed, tasks};
-use super::{CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change, gates};
+use super::{
+    CommitOrder, CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change, gates,
+    organisation, pending,
+};
 
 /// Forges cut longer descriptions of a commit status, or refuse them.
 const DESCRIPTION_LIMIT: usize = 140;
 
 pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let mut draft = Draft::new(snapshot);
+    if draft.output(draft::REBUILT_ON) == Some(draft::NOTHING)
+        && draft.output(draft::PR_STATE) == Some("closed")
+    {
+        skip_the_merge(&mut draft, snapshot);
+        return draft.plan();
+    }
     let Some(pull_request) = snapshot.pull_request else {
         return Plan::act(look(snapshot, &draft));
     };
@@ -36,8 +45,17 @@ fn look(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Effect {
 /// What an open pull request needs: to show what the gates say, and to be merged when nobody else shall do it.
 fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest) -> Option<Effect> {
     let number = pull_request.number;
+    if let Some(order) = rebuilt(snapshot, draft, pull_request) {
+        return Some(Effect::Commit(order));
+    }
+    if let Some(on) = draft.output(draft::REBUILT_ON) {
+        return Some(match on {
+            draft::NOTHING => Effect::ClosePullRequest { number, comment: nothing_left(snapshot) },
+            on => Effect::CommentPullRequest { number, comment: rebuilt_comment(snapshot, on) },
+        });
+    }
     if let Some(bundle) = snapshot.bundle
-        && draft.output(draft::EVIDENCE_KEY) != Some(&gates::key(snapshot))
+        && draft.output(draft::EVIDENCE_KEY) != Some(&body::fingerprint(snapshot))
     {
         return Some(Effect::UpdatePullRequest {
             number,
@@ -52,17 +70,52 @@ fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest
     }
     if !reviewed(&snapshot.step.spec) && snapshot.hold.is_none() {
         // Only our own commit may go in without a review.
-        let head_sha = draft.output(draft::COMMIT).unwrap_or(&pull_request.head).to_owned();
+        let head_sha = own_commit(snapshot, draft)?.to_owned();
         return Some(Effect::MergePullRequest { number, head_sha });
     }
     None
+}
+
+/// The change once more, on the newest base, when the pull request conflicts with it. Only a branch that holds nothing
+/// but our own commit is rebuilt.
+fn rebuilt(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest) -> Option<CommitOrder> {
+    let conflicts = pull_request.mergeable == Some(false) || draft.output(draft::CONFLICT).is_some();
+    let own = draft.output(draft::COMMIT).filter(|own| *own == pull_request.head)?;
+    let held = snapshot.hold.is_some() || organisation::blocker(snapshot).is_some();
+    if !conflicts || held || draft.output(draft::REBUILT_ON).is_some() {
+        return None;
+    }
+    let bundle = pending::usable_bundle(snapshot).ok()?;
+    let tasks = current_tasks(snapshot);
+    let order = change::order(snapshot.step, bundle, snapshot.reverted, &tasks).ok()?;
+    Some(CommitOrder { replaces: Some(own.to_owned()), ..order })
+}
+
+fn rebuilt_comment(snapshot: &Snapshot<'_>, on: &str) -> String {
+    let (base, on) = (change::base_branch(snapshot.step), change::cut(on, 7));
+    format!(
+        "Rebuilt by kardinal: somebody has changed the same files on `{base}`. The same change now stands on \
+         `{on}`; please look at it again."
+    )
+}
+
+fn nothing_left(snapshot: &Snapshot<'_>) -> String {
+    let base = change::base_branch(snapshot.step);
+    format!("Closed by kardinal: `{base}` already says what this pull request would change.")
+}
+
+/// The commit that the controller made for the step as it is now. What a status says may be anybody's word, so the commit
+/// carries a seal: no other one is merged by the controller.
+fn own_commit<'d>(snapshot: &Snapshot<'_>, draft: &'d Draft<'_>) -> Option<&'d str> {
+    let (commit, seal) = (draft.output(draft::COMMIT)?, draft.output(draft::COMMIT_SEAL)?);
+    snapshot.key.is_some_and(|key| key.proves_commit(snapshot.step, commit, seal)).then_some(commit)
 }
 
 fn commit_status(snapshot: &Snapshot<'_>) -> (CommitState, String) {
     let closed = gates::closed(snapshot);
     let (state, description) = match (&snapshot.hold, closed.as_slice()) {
         (Some(hold), _) => (CommitState::Pending, format!("held: {hold}")),
-        (None, []) if snapshot.step.spec.required_gates.is_empty() => {
+        (None, []) if gates::required(snapshot).next().is_none() => {
             (CommitState::Success, "no gates guard this environment".to_owned())
         }
         (None, []) => (CommitState::Success, "all gates are open".to_owned()),
@@ -90,14 +143,37 @@ pub(super) fn settle(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_reques
     let number = pull_request.number;
     match pull_request.state {
         PullRequestState::Open => {
-            let message = open_message(snapshot, pull_request);
+            let message = open_message(snapshot, pull_request, own_commit(snapshot, draft).is_some());
             draft.say(message);
         }
+        // Our own doing, of which the record got lost.
+        PullRequestState::Closed if draft.output(draft::REBUILT_ON) == Some(draft::NOTHING) => {
+            skip_the_merge(draft, snapshot);
+        }
         PullRequestState::Closed => {
-            draft.fail(None, format!("PR #{number} was closed without merging"));
+            draft.set_output(draft::REJECTED, "true");
+            let environment = &snapshot.step.spec.environment;
+            draft.fail(
+                None,
+                format!(
+                    "PR #{number} was closed without merging, which rejects this Bundle for `{environment}`"
+                ),
+            );
         }
         PullRequestState::Merged => merged(draft, snapshot, pull_request),
     }
+}
+
+/// The base says it all already, so there is nothing to merge: the step goes on as if it had found that at once.
+fn skip_the_merge(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>) {
+    draft.status.outputs.remove(draft::REBUILT_ON);
+    draft.status.promoted_at = Some(snapshot.now);
+    let told = format!("`{}` already has this version", change::base_branch(snapshot.step));
+    let tasks = current_tasks(snapshot);
+    if let Some(index) = tasks.iter().position(|task| task.kind == TaskKind::WaitForMerge) {
+        draft.complete(index, format!("not needed: {told}"));
+    }
+    draft.advance(&tasks, &told);
 }
 
 /// Writes down what is known of a pull request.
@@ -113,16 +189,23 @@ pub(super) fn record(draft: &mut Draft<'_>, pull_request: &PullRequest) {
     draft.status.pr_url = Some(pull_request.url.clone());
 }
 
-fn open_message(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> String {
+fn open_message(snapshot: &Snapshot<'_>, pull_request: &PullRequest, own: bool) -> String {
     let number = pull_request.number;
     let base = change::base_branch(snapshot.step);
-    if pull_request.mergeable == Some(false) {
-        return format!("PR #{number} has conflicts with `{base}`: resolve them, then merge it");
+    let commit = snapshot.step.status.as_ref().and_then(|status| output(status, draft::COMMIT));
+    if pull_request.mergeable == Some(false) && commit != Some(&pull_request.head) {
+        return format!(
+            "PR #{number} has conflicts with `{base}`, and somebody has pushed to its branch: resolve them there and \
+             merge it, or close it"
+        );
     }
     match &snapshot.hold {
         Some(hold) => format!("held: {hold}; PR #{number} waits"),
         None if reviewed(&snapshot.step.spec) => format!("waiting for PR #{number} to be merged"),
-        None => format!("merging PR #{number}"),
+        None if own => format!("merging PR #{number}"),
+        None => format!(
+            "PR #{number} waits for a person to merge it: its commit is not one that kardinal made for this step as it is"
+        ),
     }
 }
 
@@ -143,7 +226,10 @@ fn merged(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullReq
     {
         approved.push(by.clone());
     }
-    draft.status.evidence.get_or_insert_default().approved_by = Some(approved);
+    let gates = gates::at_merge(snapshot, at.min(snapshot.now), pull_request.merged_by.as_deref());
+    let evidence = draft.status.evidence.get_or_insert_default();
+    evidence.approved_by = Some(approved);
+    evidence.policy_gates = Some(gates);
     let tasks = current_tasks(snapshot);
     if let Some(index) = tasks.iter().position(|task| task.kind == TaskKind::WaitForMerge) {
         let by = pull_request.merged_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();

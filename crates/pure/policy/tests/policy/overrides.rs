@@ -12,6 +12,9 @@ fn given(by: &str, stage: Option<&str>, expires: Option<&str>) -> GateOverride {
         expires_at: expires.map(at),
         created_at: None,
         created_by: Some(by.to_owned()),
+        namespace: None,
+        pipeline: None,
+        bundle: None,
     }
 }
 

@@ -50,8 +50,8 @@ fn errors_close_the_gate_in_one_line() {
         ("schedule.isHoliday", "`schedule` has no `.isHoliday`"),
         ("!schedul.isWeekend", "did you mean `schedule`?"),
         ("bundle.name.first == 1", "`bundle.name` is a single value"),
-        ("bundle.upstreamSoakMinutes", "gives int, not true or false"),
-        ("bundle.version", "gives string, not true or false"),
+        ("bundle.upstreamSoakMinutes", "this is a value and can never be true or false"),
+        ("bundle.version", "this is a value and can never be true or false"),
         (
             "metrics.errorRate.value < 1",
             "`metrics` is not available: gates cannot read metrics in this version",

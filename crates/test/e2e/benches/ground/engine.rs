@@ -9,8 +9,8 @@ use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
 use kardinal_cel::{Env, Limits, MapScope};
 use kardinal_graph::{
-    Action, Body, Changed, Declaration, Graph, Gvk, KindScope, Marks, NodeState, ObjectId, Observed, Outcome,
-    Owner, Seen, Selector, Walker, compile,
+    Action, Body, Changed, Declaration, Fence, Graph, Gvk, KindScope, Marks, NodeState, ObjectId, Observed,
+    Outcome, Owner, Seen, Selector, Walker, compile,
 };
 use serde_json::{Value, json};
 
@@ -110,7 +110,7 @@ impl Costs {
         ensure!(walker.worst() == Some(NodeState::Ready), "all nodes are ready: {:?}", walker.counts());
         let first = median(rounds, || {
             let started = Instant::now();
-            let mut walker = Walker::new(Arc::clone(&graph), owner());
+            let mut walker = Walker::new(Arc::clone(&graph), owner(), Fence::Namespace);
             let step = walker.step(&Changed::All, black_box(&world), Timestamp::UNIX_EPOCH);
             let elapsed = started.elapsed();
             ensure!(step.actions.is_empty(), "everything is in place");
@@ -139,7 +139,12 @@ fn changed_leaf(world: &mut World, walker: &mut Walker, size: usize) -> anyhow::
 }
 
 fn owner() -> Owner {
-    Owner { name: "bench".to_owned(), namespace: "default".to_owned(), uid: "b-1".to_owned() }
+    Owner {
+        name: "bench".to_owned(),
+        namespace: "default".to_owned(),
+        uid: "b-1".to_owned(),
+        parents: Vec::new(),
+    }
 }
 
 /// Ten environments side by side, each waiting for the one before it in its row.
@@ -164,7 +169,8 @@ fn step(at: usize) -> Declaration {
 
 /// Applies everything, layer by layer, until nothing is left to do.
 fn settle(graph: &Arc<Graph>) -> (World, Walker) {
-    let (mut world, mut walker) = (World::default(), Walker::new(Arc::clone(graph), owner()));
+    let (mut world, mut walker) =
+        (World::default(), Walker::new(Arc::clone(graph), owner(), Fence::Namespace));
     let mut changed = Changed::All;
     loop {
         let step = walker.step(&changed, &world, Timestamp::UNIX_EPOCH);

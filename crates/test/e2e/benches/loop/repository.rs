@@ -31,6 +31,7 @@ pub(crate) async fn rows() -> anyhow::Result<Vec<Row>> {
         max_bytes: 1 << 30,
         max_age: std::time::Duration::from_secs(3600),
         local: None,
+        limits: kardinal_git::Limits::default(),
     });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let web = format!("http://{}", listener.local_addr()?);
@@ -110,6 +111,7 @@ async fn commit(git: &Git, remote: &Remote, tag: &str) -> anyhow::Result<()> {
             time: jiff::Timestamp::now(),
         },
         identity: format!("Kardinal-Step: {tag}"),
+        replaces: None,
         change: Arc::new(Retag(tag)),
     };
     let done = git.commit(remote, &order).await?;

@@ -195,7 +195,14 @@ async fn wish(site: &Site<'_>) -> anyhow::Result<String> {
     let all: Vec<&Bundle> = all.items.iter().collect();
     // Named, because the merges were told by Gitea's clock, which nobody has moved ahead.
     let to = all.iter().copied().find(|bundle| bundle.metadata.name.as_deref() == Some(FIRST));
-    let wish = Rollback { pipeline: &pipeline, environment: "prod", to, bundles: &all, emergency: false };
+    let wish = Rollback {
+        pipeline: &pipeline,
+        environment: "prod",
+        to,
+        bundles: &all,
+        emergency: false,
+        force: false,
+    };
     let bundle = rollback(&wish, world.now()).map_err(|problem| anyhow::anyhow!("{problem:?}"))?;
     let made = bundles.create(&PostParams::default(), &bundle).await?;
     made.metadata.name.context("it has a name")

@@ -8,25 +8,25 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use super::{Web, signature};
+use super::{Web, ci_headers, now, signature};
 
 /// What came back.
-struct Answer {
-    code: u16,
+pub(super) struct Answer {
+    pub(super) code: u16,
     retry_after: Option<String>,
-    body: Value,
+    pub(super) body: Value,
 }
 
 impl Answer {
     /// The fields that are complained about.
-    fn fields(&self) -> Vec<&str> {
+    pub(super) fn fields(&self) -> Vec<&str> {
         let errors = self.body["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
         errors.iter().filter_map(|error| error["field"].as_str()).collect()
     }
 }
 
 impl Web {
-    async fn send(&self, body: Vec<u8>, headers: &[(&str, String)]) -> anyhow::Result<Answer> {
+    pub(super) async fn send(&self, body: Vec<u8>, headers: &[(&str, String)]) -> anyhow::Result<Answer> {
         let mut request = self.http.post(format!("{}/api/v1/bundles", self.url)).body(body);
         for (name, value) in headers {
             request = request.header(*name, value);
@@ -40,26 +40,23 @@ impl Web {
     }
 
     /// As CI does it: with the token and a signature.
-    async fn post(&self, body: &Value, key: Option<&str>) -> anyhow::Result<Answer> {
+    pub(super) async fn post(&self, body: &Value, key: Option<&str>) -> anyhow::Result<Answer> {
         self.post_raw(body.to_string().into_bytes(), key).await
     }
 
     async fn post_raw(&self, body: Vec<u8>, key: Option<&str>) -> anyhow::Result<Answer> {
-        let mut headers = vec![
-            ("Authorization", format!("Bearer {}", self.key("api-token")?)),
-            ("X-Kardinal-Signature", signature(&self.key("api-signing-key")?, &body)?),
-        ];
-        headers.extend(key.map(|key| ("Idempotency-Key", key.to_owned())));
+        let (token, signing) = (self.key("api-token")?, self.key("api-signing-key")?);
+        let headers = ci_headers(&token, &signing, now(), key, &body)?;
         self.send(body, &headers).await
     }
 
-    async fn bundles(&self) -> anyhow::Result<Vec<Bundle>> {
+    pub(super) async fn bundles(&self) -> anyhow::Result<Vec<Bundle>> {
         let api: Api<Bundle> = Api::namespaced(self.kube.clone(), "default");
         Ok(api.list(&ListParams::default()).await?.items)
     }
 
     /// Nothing is promoted: the Pipeline is paused.
-    async fn pipeline(&self) -> anyhow::Result<()> {
+    pub(super) async fn pipeline(&self) -> anyhow::Result<()> {
         self.apply(&json!({
             "apiVersion": "kardinal.io/v1alpha1",
             "kind": "Pipeline",
@@ -74,7 +71,7 @@ impl Web {
     }
 }
 
-fn wish(tag: &str) -> Value {
+pub(super) fn wish(tag: &str) -> Value {
     json!({"pipeline": "my-app", "images": [{"repository": "ghcr.io/myorg/my-app", "tag": tag}]})
 }
 
@@ -83,25 +80,34 @@ async fn only_ci_gets_in() -> anyhow::Result<()> {
     let web = Web::start().await?;
     web.pipeline().await?;
     let body = wish("1.29.0").to_string().into_bytes();
-    let token = ("Authorization", format!("Bearer {}", web.key("api-token")?));
-    let signed = ("X-Kardinal-Signature", signature(&web.key("api-signing-key")?, &body)?);
-    let forged = ("X-Kardinal-Signature", signature("another key", &body)?);
-    let for_other = ("X-Kardinal-Signature", signature(&web.key("api-signing-key")?, b"{}")?);
-    let wrong = ("Authorization", "Bearer wrong".to_owned());
-    let basic = ("Authorization", format!("Basic {}", web.key("api-token")?));
-    let webhook = ("Authorization", format!("Bearer {}", web.key("webhook-secret")?));
-    let empty = ("Authorization", "Bearer ".to_owned());
+    let (token, key) = (web.key("api-token")?, web.key("api-signing-key")?);
+    let good = ci_headers(&token, &key, now(), None, &body)?;
+    let with = |name: &str, value: String| {
+        let changed = |(header, old): &(&'static str, String)| match *header == name {
+            true => (*header, value.clone()),
+            false => (*header, old.clone()),
+        };
+        good.iter().map(changed).collect::<Vec<_>>()
+    };
+    let without = |name: &str| good.iter().filter(|(header, _)| *header != name).cloned().collect::<Vec<_>>();
+    let signed_by = |key: &str, body: &[u8]| ci_headers(&token, key, now(), None, body);
     for (headers, part) in [
         (vec![], "token"),
-        (vec![signed.clone()], "token"),
-        (vec![wrong, signed.clone()], "token"),
-        (vec![basic, signed.clone()], "token"),
-        (vec![webhook, signed.clone()], "token"),
-        (vec![empty, signed.clone()], "token"),
-        (vec![token.clone()], "X-Kardinal-Signature"),
-        (vec![token.clone(), forged], "X-Kardinal-Signature"),
-        (vec![token.clone(), for_other], "X-Kardinal-Signature"),
-        (vec![token.clone(), ("X-Kardinal-Signature", "sha256=".to_owned())], "X-Kardinal-Signature"),
+        (without("Authorization"), "token"),
+        (with("Authorization", "Bearer wrong".to_owned()), "token"),
+        (with("Authorization", format!("Basic {token}")), "token"),
+        (with("Authorization", format!("Bearer {}", web.key("webhook-secret")?)), "token"),
+        (with("Authorization", format!("Bearer {}", web.key("git-token")?)), "token"),
+        (with("Authorization", "Bearer ".to_owned()), "token"),
+        (without("X-Kardinal-Signature"), "X-Kardinal-Signature"),
+        (signed_by("another key", &body)?, "X-Kardinal-Signature"),
+        (signed_by(&key, b"{}")?, "X-Kardinal-Signature"),
+        (with("X-Kardinal-Signature", "sha256=".to_owned()), "X-Kardinal-Signature"),
+        // The body alone was once enough; it could be repeated for ever.
+        (with("X-Kardinal-Signature", signature(&key, &body)?), "X-Kardinal-Signature"),
+        (without("X-Kardinal-Timestamp"), "X-Kardinal-Timestamp"),
+        (ci_headers(&token, &key, now() - 400, None, &body)?, "5 minutes"),
+        (ci_headers(&token, &key, now() + 400, None, &body)?, "5 minutes"),
     ] {
         let answer = web.send(body.clone(), &headers).await?;
         let said = answer.body["error"].as_str().unwrap_or_default();
@@ -109,8 +115,11 @@ async fn only_ci_gets_in() -> anyhow::Result<()> {
         ensure!(!said.contains(&web.key("api-token")?), "no secret is told");
     }
     ensure!(web.bundles().await?.is_empty(), "nobody got in");
-    let answer = web.send(body, &[token, signed]).await?;
+    let answer = web.send(body.clone(), &good).await?;
     ensure!(answer.code == 201, "{} {}", answer.code, answer.body);
+    // Whoever has listened cannot say it again.
+    let copy = web.send(body, &good).await?;
+    ensure!(copy.code == 409 && web.bundles().await?.len() == 1, "{} {}", copy.code, copy.body);
     Ok(())
 }
 
@@ -211,7 +220,8 @@ async fn a_hundred_a_minute_for_each_pipeline() -> anyhow::Result<()> {
     let flood = json!({"pipeline": "flood", "images": [{"repository": "r/my-app", "tag": "1"}]});
     let mut passed = 0;
     let refused = loop {
-        let answer = web.post(&flood, None).await?;
+        // Requests of one second that differ in nothing would be copies.
+        let answer = web.post(&flood, Some(&format!("run-{passed}"))).await?;
         if answer.code == 429 {
             break answer;
         }

@@ -5,7 +5,7 @@ use kardinal_testkit::child::free_port;
 use kardinal_testkit::world::real_kubeconfig;
 
 use super::process::Process;
-use super::{METRICS, client, eventually, signature};
+use super::{METRICS, ci_headers, client, eventually, now};
 
 #[tokio::test]
 async fn on_real_kubernetes() -> anyhow::Result<()> {
@@ -36,9 +36,11 @@ async fn on_real_kubernetes() -> anyhow::Result<()> {
     for (token, key, code) in
         [("a token", "a key", 422), ("a token", "another", 401), ("another", "a key", 401)]
     {
-        let request = http.post(url("/api/v1/bundles")).bearer_auth(token).body(body);
-        let signed = request.header("X-Kardinal-Signature", signature(key, body.as_bytes())?);
-        let answer = signed.send().await?;
+        let mut request = http.post(url("/api/v1/bundles")).body(body);
+        for (name, value) in ci_headers(token, key, now(), None, body.as_bytes())? {
+            request = request.header(name, value);
+        }
+        let answer = request.send().await?;
         let found = answer.status().as_u16();
         ensure!(found == code, "{token}, {key}: {found} {}", answer.text().await?);
     }

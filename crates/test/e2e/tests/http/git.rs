@@ -37,7 +37,7 @@ fn refused(folder: &Path, arguments: &[&str], part: &str) -> anyhow::Result<()> 
 #[tokio::test]
 async fn people_push_and_read() -> anyhow::Result<()> {
     let web = Web::start().await?;
-    let token = web.key("api-token")?;
+    let token = web.key("git-token")?;
     let repository = |protected: &[&str]| {
         json!({
             "apiVersion": "forge.kardinal.io/v1alpha1", "kind": "Repository", "metadata": {"name": "gitops"},
@@ -106,16 +106,19 @@ async fn page(web: &Web, token: &str) -> anyhow::Result<()> {
     .await?;
     let path = url.strip_prefix(&web.url).context("the page is on the web side")?;
     ensure!(path == "/forge/default/gitops/pulls/1", "{path}");
-    let (code, text) = web.get(path, None).await?;
+    // Nobody reads it without a token, and nothing of it is told.
+    for wrong in [None, Some("wrong"), Some(&*web.key("api-token")?)] {
+        let (code, text) = web.get(path, wrong).await?;
+        ensure!(code == 401 && text.contains("kardinal pr open 1 --repo gitops"), "{code} {text}");
+        ensure!(!text.contains("change") && !text.contains("Because"), "{text}");
+    }
+    let (code, text) = web.get(path, Some(token)).await?;
     ensure!(
         code == 200 && text.contains("A &lt;b&gt;change") && text.contains("kardinal pr merge 1"),
-        "{code} {text}"
+        "{text}"
     );
-    ensure!(!text.contains("Because") && !text.contains("three"), "more is for those with the token: {text}");
-    let (code, text) = web.get(path, Some(token)).await?;
-    ensure!(code == 200 && text.contains("Because &amp; so") && text.contains("+three"), "{code} {text}");
-    let (code, text) = web.get(path, Some("wrong")).await?;
-    ensure!(code == 200 && !text.contains("Because"), "{code} {text}");
+    ensure!(text.contains("Because &amp; so") && text.contains("+three"), "{code} {text}");
+    browser(web, path).await?;
 
     let diff = format!("{path}/diff");
     ensure!(web.get(&diff, None).await?.0 == 401);
@@ -130,5 +133,32 @@ async fn page(web: &Web, token: &str) -> anyhow::Result<()> {
     {
         ensure!(web.get(missing, Some(token)).await?.0 == 404, "{missing}");
     }
+    Ok(())
+}
+
+/// `kardinal pr open` signs a browser in: the code works once, the cookie after that.
+async fn browser(web: &Web, path: &str) -> anyhow::Result<()> {
+    let kubeconfig = web.dir.join("kubeconfig");
+    let mut command = Command::new(kardinal_testkit::up::binary()?);
+    command.args(["pr", "open", "1", "--repo", "gitops", "--print", "--kubeconfig"]).arg(&kubeconfig);
+    let output = command.output()?;
+    let printed = String::from_utf8(output.stdout)?;
+    ensure!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    let url = printed.trim();
+    ensure!(url.starts_with(&format!("{}{path}?code=", web.url)), "{url}");
+    let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build()?;
+    let first = http.get(url).send().await?;
+    ensure!(first.status() == 303, "{}", first.status());
+    ensure!(first.headers()["location"] == path, "{:?}", first.headers());
+    let cookie = first.headers()["set-cookie"].to_str()?.to_owned();
+    for part in ["HttpOnly", "SameSite=Strict", "Path=/forge"] {
+        ensure!(cookie.contains(part), "{cookie}");
+    }
+    ensure!(http.get(url).send().await?.status() == 401, "the code works once");
+    let session = cookie.split(';').next().unwrap_or_default();
+    let page = http.get(format!("{}{path}", web.url)).header("cookie", session).send().await?;
+    ensure!(page.status() == 200 && page.text().await?.contains("Because"), "signed in");
+    let diff = http.get(format!("{}{path}/diff", web.url)).header("cookie", session).send().await?;
+    ensure!(diff.status() == 401, "a browser reads pages and nothing else");
     Ok(())
 }

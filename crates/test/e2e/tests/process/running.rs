@@ -64,11 +64,22 @@ impl Process {
         }
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal by name.
+    pub(crate) fn signal(&self, name: &str) -> anyhow::Result<()> {
+        let pid = self.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &pid]).status()?;
+        anyhow::ensure!(sent.success(), "kill -s {name} {pid}");
+        Ok(())
+    }
+
     /// Asks it to end, and waits for that.
     pub(crate) fn terminate(mut self) -> anyhow::Result<ExitStatus> {
-        let pid = self.child.id().to_string();
-        let asked = Command::new("kill").args(["-TERM", &pid]).status()?;
-        anyhow::ensure!(asked.success(), "kill -TERM {pid}");
+        self.signal("TERM")?;
         let started = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait()? {

@@ -14,6 +14,7 @@ in_three_worlds!(promotions: a_config_commit_is_laid_over);
 in_three_worlds!(promotions: an_image_with_its_configuration);
 in_three_worlds!(promotions: a_config_commit_that_does_not_fit);
 in_three_worlds!(promotions: back_to_the_configuration_before);
+in_three_worlds!(promotions: a_short_commit_id_is_resolved_and_one_that_cannot_be_fails_the_bundle);
 
 const CONFIG: &str = "app-config";
 const LIMITS: &str = "# limits\ncpu: 100m\nmemory: 128Mi\n\n\n\nreplicas: 1\n";
@@ -150,5 +151,29 @@ async fn back_to_the_configuration_before(world: &World) -> anyhow::Result<()> {
     ensure!(shop.file("environments/prod/flags/new.yaml").await.is_err(), "what was added is gone");
     ensure!(shop.file("environments/dev/limits.yaml").await? == RAISED);
     shop.fsck()?;
+    shop.close().await
+}
+
+async fn a_short_commit_id_is_resolved_and_one_that_cannot_be_fails_the_bundle(
+    world: &World,
+) -> anyhow::Result<()> {
+    let (shop, sha) = opened(world, LIMITS).await?;
+    shop.pipeline(pipeline(json!([{"name": "dev"}, {"name": "prod"}]))).await?;
+    // The id of the specification's own example, which this repository does not have.
+    let mut unknown = fixture("config-bundle-3-16.yaml")?;
+    unknown["metadata"]["name"] = json!("unknown");
+    unknown["spec"]["artifacts"]["gitCommit"]["repository"] = json!(shop.url(CONFIG));
+    shop.story.apply(&unknown).await?;
+    shop.phase("unknown", BundlePhase::Failed).await?;
+    let step = shop.state("unknown", "dev", PromotionState::Failed).await?;
+    for part in ["`spec.artifacts.gitCommit.sha`", "`abc123def456`", CONFIG] {
+        ensure!(message(&step).contains(part), "`{part}` is missing in: {}", message(&step));
+    }
+    // Nothing is held up by it.
+    shop.story.apply(&bundle(&shop, sha.get(..12).unwrap_or_default())?).await?;
+    shop.phase(NAME, BundlePhase::Verified).await?;
+    ensure!(shop.file("environments/prod/limits.yaml").await? == RAISED);
+    let step = shop.find_step(NAME, "prod").await?.and_then(|step| step.status).unwrap_or_default();
+    ensure!(step.outputs.get("configCommit") == Some(&sha), "{:?}", step.outputs);
     shop.close().await
 }

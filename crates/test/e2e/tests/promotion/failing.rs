@@ -4,6 +4,7 @@ use anyhow::ensure;
 use jiff::SignedDuration;
 use kardinal_api::forge::PullRequestState;
 use kardinal_api::kardinal::{Bundle, BundlePhase, PromotionState};
+use kardinal_testkit::world::{in_memory, promotions};
 use kardinal_testkit::{Shop, World, in_three_worlds};
 use kube::Api;
 use kube::api::ListParams;
@@ -15,6 +16,7 @@ in_three_worlds!(promotions: a_sick_version_is_taken_back);
 in_three_worlds!(promotions: a_failed_rollback_is_the_end);
 in_three_worlds!(promotions: the_first_bundle_has_nothing_to_go_back_to);
 in_three_worlds!(promotions: closed_without_merging);
+in_three_worlds!(promotions: closed_without_merging_where_upstream_goes_back);
 in_three_worlds!(promotions: a_file_that_is_missing);
 
 const GOOD: &str = "my-app-v1-29-0";
@@ -61,7 +63,7 @@ async fn names(shop: &Shop<'_>) -> anyhow::Result<Vec<String>> {
 }
 
 async fn a_sick_version_is_taken_back(world: &World) -> anyhow::Result<()> {
-    const BACK: &str = "my-app-v1-30-0-rollback-prod";
+    const BACK: &str = "my-app-v1-29-0-rollback-40c319e3";
     let mut shop = sick(world).await?;
     shop.run_workloads(&ALL);
     // Nobody reviews dev, but a rollback that nobody asked for leaves a record there.
@@ -99,14 +101,14 @@ async fn a_sick_version_is_taken_back(world: &World) -> anyhow::Result<()> {
 }
 
 async fn a_failed_rollback_is_the_end(world: &World) -> anyhow::Result<()> {
-    const BACK: &str = "my-app-v1-30-0-rollback-prod";
+    const BACK: &str = "my-app-v1-29-0-rollback-40c319e3";
     let shop = sick(world).await?;
     // Not even the old version starts in dev any more.
     says(&shop, BACK, "dev", "still runs 1.30.0").await?;
     world.advance(SignedDuration::from_mins(11)).await;
     shop.phase(BACK, BundlePhase::Failed).await?;
     let names = names(&shop).await?;
-    ensure!(names == [GOOD, BAD, BACK], "a rollback of a rollback: {names:?}");
+    ensure!(names == [GOOD, BACK, BAD], "a rollback of a rollback: {names:?}");
     shop.close().await
 }
 
@@ -135,8 +137,29 @@ async fn closed_without_merging(world: &World) -> anyhow::Result<()> {
     ensure!(why(&failed).contains("prod: PR #2 was closed without merging"), "{}", why(&failed));
     has_version(&shop, "prod", "1.29.0").await?;
     ensure!(record(&failed, "prod").promoted_at.is_none(), "{failed:?}");
+    let step = shop.state(BAD, "prod", PromotionState::Failed).await?;
+    let conditions = step.status.unwrap_or_default().conditions;
+    ensure!(conditions.iter().any(|condition| condition.reason == "Rejected"), "{conditions:?}");
+    // Nobody said that the version is bad for dev: it stays there.
+    has_version(&shop, "dev", "1.30.0").await?;
+    ensure!(names(&shop).await? == [GOOD, BAD], "{:?}", names(&shop).await?);
+    shop.close().await
+}
+
+async fn closed_without_merging_where_upstream_goes_back(world: &World) -> anyhow::Result<()> {
+    let mut shop = Shop::open(world, &ALL).await?;
+    shop.run_workloads(&ALL);
+    let prod = json!({"name": "prod", "approval": "pr-review", "onReject": "rollback"});
+    shop.pipeline(pipeline(json!([{"name": "dev"}, prod]))).await?;
+    shop.release(GOOD, "1.29.0", json!({})).await?;
+    approve(&shop, GOOD, "prod").await?;
+    shop.phase(GOOD, BundlePhase::Verified).await?;
+    shop.release(BAD, "1.30.0", json!({})).await?;
+    shop.state(BAD, "prod", PromotionState::WaitingForMerge).await?;
+    shop.decide(BAD, "prod", &json!({"spec": {"desired": "closed"}})).await?;
+    shop.phase(BAD, BundlePhase::Failed).await?;
     // It never came to prod, but dev has it: that is taken back, and prod is left alone.
-    let back = shop.phase("my-app-v1-30-0-rollback-dev", BundlePhase::Verified).await?;
+    let back = shop.phase("my-app-v1-29-0-rollback-77a0aff2", BundlePhase::Verified).await?;
     ensure!(record(&back, "prod").state.is_none(), "{back:?}");
     has_version(&shop, "dev", "1.29.0").await?;
     shop.close().await
@@ -162,4 +185,36 @@ async fn a_file_that_is_missing(world: &World) -> anyhow::Result<()> {
         .collect();
     ensure!(blamed == ["kustomize-set-image"], "{tasks:?}");
     shop.close().await
+}
+
+#[test]
+fn a_step_made_anew_under_an_old_name_starts_without_the_old_backoff() -> anyhow::Result<()> {
+    in_memory(promotions(), async |world| {
+        let mut shop = Shop::open(world, &["dev"]).await?;
+        shop.run_workloads(&["dev"]);
+        let here = world.workshop.forge.store.path(&world.namespace, "gitops")?;
+        let away = here.with_extension("away");
+        std::fs::rename(&here, &away)?;
+        shop.pipeline(pipeline(json!([{"name": "dev"}]))).await?;
+        shop.release(GOOD, "1.29.0", json!({})).await?;
+        let old = shop.step(GOOD, "dev", "is in trouble", |step| !message(step).is_empty()).await?;
+        // By now it is tried every few minutes only.
+        world.advance(SignedDuration::from_mins(31)).await;
+        ensure!(shop.find_step(GOOD, "dev").await?.is_some_and(|step| step.metadata.uid == old.metadata.uid));
+        std::fs::rename(&away, &here)?;
+        let name = old.metadata.name.clone().unwrap_or_default();
+        let began = world.now();
+        shop.story.delete("kardinal.io/v1alpha1", "PromotionStep", &name).await?;
+        let new = shop
+            .step(GOOD, "dev", "is another one and verified", |step| {
+                let verified =
+                    step.status.as_ref().and_then(|status| status.state) == Some(PromotionState::Verified);
+                verified && step.metadata.uid != old.metadata.uid
+            })
+            .await?;
+        ensure!(new.metadata.name == old.metadata.name);
+        let took = world.now().duration_since(began);
+        ensure!(took < SignedDuration::from_secs(30), "it took {took:#}");
+        Ok(())
+    })
 }

@@ -1,6 +1,6 @@
 //! Gates that come, go and are passed while a Bundle is on its way.
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use jiff::SignedDuration;
 use kardinal_api::kardinal::{BundlePhase, PolicyGate, PromotionState};
 use kardinal_planner::intent::{self, Override};
@@ -16,6 +16,8 @@ in_three_worlds!(promotions: new_gates_are_for_later_bundles);
 in_three_worlds!(promotions: a_gate_cannot_be_deleted_away);
 in_three_worlds!(promotions: somebody_passes_a_gate);
 in_three_worlds!(promotions: a_gate_behind_an_environment);
+in_three_worlds!(promotions: a_finished_graph_stays_ready);
+in_three_worlds!(promotions: a_recheck_interval_below_the_minimum_is_refused_with_the_reason);
 
 const BUNDLE: &str = "my-app-v1-29-0";
 const SOAK: &str = "my-app-v1-29-0-staging-soak";
@@ -56,6 +58,8 @@ fn a_gate_holds_before_its_watch_tells_of_it() -> anyhow::Result<()> {
 
 async fn new_gates_are_for_later_bundles(world: &World) -> anyhow::Result<()> {
     let shop = soaking(world).await?;
+    // Times of creation count whole seconds, and one of the same second may be the earlier one.
+    shop.next_second().await?;
     shop.org_gate("never", "prod", "false", "1m").await?;
     world.advance(SignedDuration::from_mins(31)).await;
     let bundle = shop.phase(BUNDLE, BundlePhase::Verified).await?;
@@ -88,13 +92,23 @@ async fn a_gate_cannot_be_deleted_away(world: &World) -> anyhow::Result<()> {
 async fn somebody_passes_a_gate(world: &World) -> anyhow::Result<()> {
     let shop = soaking(world).await?;
     let gates: Api<PolicyGate> = Api::namespaced(world.client.clone(), &world.namespace);
-    let wish = Override { reason: "the fix cannot wait", who: "alice", stage: Some("prod"), expires: None };
+    let instance = gates.get(SOAK).await?;
+    let (namespace, name) = intent::overridden_in(&instance).context("it is the organisation's")?;
+    let gates: Api<PolicyGate> = Api::namespaced(world.client.clone(), namespace);
+    let bundle = shop.bundle(BUNDLE).await?;
+    let wish = Override {
+        reason: "the fix cannot wait",
+        who: "alice",
+        stage: Some("prod"),
+        expires: None,
+        only: Some(&bundle),
+    };
     // The patch holds only for the gate as it was seen, and the gate is evaluated all the time: try again, as the
     // command line does.
     world
         .eventually("the override is taken", async || {
-            let patch = intent::override_gate(&gates.get(SOAK).await?, &wish, world.now())?;
-            match gates.patch(SOAK, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            let patch = intent::override_gate(&gates.get(name).await?, &wish, world.now())?;
+            match gates.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
                 Err(kube::Error::Api(status)) if status.code == 409 => Ok(Err(status.message)),
                 done => {
                     done?;
@@ -135,5 +149,35 @@ async fn a_gate_behind_an_environment(world: &World) -> anyhow::Result<()> {
     world.advance(SignedDuration::from_mins(11)).await;
     shop.phase(BUNDLE, BundlePhase::Verified).await?;
     has_version(&shop, "prod", "1.29.0").await?;
+    shop.close().await
+}
+
+/// Nobody asks the gates of a finished promotion any more, and how old their answers are matters to nobody.
+async fn a_finished_graph_stays_ready(world: &World) -> anyhow::Result<()> {
+    let mut shop = soaking(world).await?;
+    world.advance(SignedDuration::from_mins(31)).await;
+    shop.phase(BUNDLE, BundlePhase::Verified).await?;
+    shop.story.condition(BUNDLE, "Ready", "True", "Ready").await?;
+    shop.stop_workloads();
+    world.advance(SignedDuration::from_hours(2)).await;
+    // Whoever looks at the Graph afresh comes to the same end.
+    world.stop_controllers().await;
+    world.start_controllers().await?;
+    shop.release("my-app-v1-30-0", "1.30.0", json!({})).await?;
+    shop.phase("my-app-v1-30-0", BundlePhase::Promoting).await?;
+    shop.story.condition(BUNDLE, "Ready", "True", "Ready").await?;
+    shop.close().await
+}
+
+async fn a_recheck_interval_below_the_minimum_is_refused_with_the_reason(
+    world: &World,
+) -> anyhow::Result<()> {
+    let shop = Shop::open(world, &[]).await?;
+    for interval in ["0s", "9s", "999ms"] {
+        let refused = shop.org_gate("hasty", "prod", "true", interval).await;
+        let said = refused.err().map(|error| format!("{error:#}")).unwrap_or_default();
+        ensure!(said.contains("write `10s` or more"), "{interval}: {said}");
+    }
+    shop.org_gate("steady", "prod", "true", "10s").await?;
     shop.close().await
 }

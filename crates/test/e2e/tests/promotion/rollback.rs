@@ -29,6 +29,7 @@ pub(crate) async fn wish(shop: &Shop<'_>, to: Option<&str>, emergency: bool) -> 
         to: to.and_then(named),
         bundles: &all.iter().collect::<Vec<_>>(),
         emergency,
+        force: false,
     };
     let made = bundles.create(&PostParams::default(), &intent::rollback(&wish, world.now())?).await?;
     Ok(made.metadata.name.unwrap_or_default())

@@ -20,6 +20,8 @@ const BODY: &str = "\
 <!-- kardinal-step: * -->
 ## Promotion: my-app v1.29.0 to prod
 
+As of * UTC.
+
 ### Policy Gates
 | Gate | Scope | Status | Detail |
 |---|---|---|---|

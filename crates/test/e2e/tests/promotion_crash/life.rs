@@ -22,7 +22,7 @@ const REPOSITORY: &str = "gitops";
 const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
 const GOOD: &str = "my-app-1";
 const BAD: &str = "my-app-2";
-const BACK: &str = "my-app-2-rollback-prod";
+const BACK: &str = "my-app-v1-0-0-rollback-0b24ce38";
 /// Nothing in this life takes longer, however often the world fails.
 const PATIENCE: Duration = Duration::from_secs(3600);
 

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use kardinal_api::forge::{READY, Repository};
 use kardinal_api::kardinal::{GitProvider, Pipeline, PolicyGate};
-use kardinal_planner::bundle::Route;
+use kardinal_planner::policy_gate::GUARDS;
 use kardinal_policy::{check_expression, is_template, time_zone};
 use kube::Api;
 use kube::api::ListParams;
@@ -31,6 +31,7 @@ pub(super) async fn check(server: &Server, policy_namespaces: &[String]) -> Resu
         findings.push(Finding::ok("gates", format!("{} templates compile", templates.len())));
     }
     findings.extend(broken);
+    findings.extend(templates.iter().filter_map(|gate| idle(gate)));
     Ok(findings)
 }
 
@@ -39,7 +40,7 @@ fn name(pipeline: &Pipeline) -> String {
 }
 
 fn route(pipeline: &Pipeline) -> Finding {
-    match Route::whole(&pipeline.spec) {
+    match kardinal_planner::pipeline::check(pipeline) {
         Ok(route) => Finding::ok(name(pipeline), route.names().collect::<Vec<&str>>().join(" → ")),
         Err(problem) => {
             let remedy = problem.hint.clone().unwrap_or_else(|| "correct the Pipeline".to_owned());
@@ -144,18 +145,29 @@ async fn repository(server: &Server, pipeline: &Pipeline) -> Result<Option<Findi
     }))
 }
 
+/// What the controller says of a template that guards nothing. It knows the Pipelines of every namespace.
+fn idle(gate: &PolicyGate) -> Option<Finding> {
+    let conditions = gate.status.iter().flat_map(|status| &status.conditions);
+    let mut idle = conditions.filter(|condition| condition.type_ == GUARDS && condition.status == "False");
+    let detail = idle.next()?.message.clone();
+    Some(Finding::warn(gate_name(gate), detail, "correct it, or delete it: until then it holds nothing"))
+}
+
+fn gate_name(gate: &PolicyGate) -> String {
+    let metadata = &gate.metadata;
+    format!(
+        "gate {}/{}",
+        metadata.namespace.as_deref().unwrap_or_default(),
+        metadata.name.as_deref().unwrap_or_default()
+    )
+}
+
 fn broken(gate: &PolicyGate) -> Option<Finding> {
     let problem = check_expression(&gate.spec.expression).err().or_else(|| {
         let zone = gate.spec.time_zone.as_deref().map(time_zone).and_then(Result::err)?;
         Some(format!("spec.timeZone: {zone}"))
     })?;
-    let metadata = &gate.metadata;
-    let what = format!(
-        "gate {}/{}",
-        metadata.namespace.as_deref().unwrap_or_default(),
-        metadata.name.as_deref().unwrap_or_default()
-    );
     let remedy =
         "correct it: until then it holds every promotion; `kardinal policy test FILE` checks it before";
-    Some(Finding::fail(what, problem.trim_end().to_owned(), remedy))
+    Some(Finding::fail(gate_name(gate), problem.trim_end().to_owned(), remedy))
 }

@@ -3,8 +3,10 @@
 use jiff::Timestamp;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep};
-use kardinal_planner::bundle::{Route, label_value};
+use kardinal_planner::bundle::label_value;
 use kardinal_planner::explain::{Outcome, Promotion, WaitOn, display_version};
+use kardinal_planner::intent::History;
+use kardinal_planner::pipeline::check;
 use kube::Api;
 use kube::api::ListParams;
 use kube::runtime::watcher::Config;
@@ -148,6 +150,7 @@ fn part(
         steps: steps.cloned().collect(),
         gates: gates.cloned().collect(),
         graphs: graphs.cloned().collect(),
+        agents: Vec::new(),
         pipeline,
     }
 }
@@ -159,23 +162,29 @@ fn row(seen: &Seen, promotions: &[Promotion]) -> Row {
         name: metadata.name.clone().unwrap_or_default(),
         namespace: metadata.namespace.clone().unwrap_or_default(),
         paused: frozen || seen.pipeline.spec.paused(),
-        error: Route::whole(&seen.pipeline.spec).err().map(|problem| problem.to_string()),
+        error: check(&seen.pipeline).err().map(|problem| problem.to_string()),
         environments: promotions.iter().map(|promotion| cell(seen, promotion)).collect(),
         created: metadata.creation_timestamp.as_ref().map(|time| time.0),
     }
 }
 
 fn cell(seen: &Seen, promotion: &Promotion) -> Cell {
-    let verified =
-        |bundle: &&Bundle| bundle.status.as_ref()?.environments.get(&promotion.environment)?.verified_at;
-    let current = seen.bundles.iter().filter(|bundle| verified(bundle).is_some()).max_by_key(verified);
+    let environment = promotion.environment.as_str();
     let waits_elsewhere = promotion.waits.iter().any(|wait| wait.on == WaitOn::Upstream);
     let comes = !matches!(promotion.outcome, Outcome::Verified | Outcome::Idle) && !waits_elsewhere;
+    let bundles: Vec<&Bundle> = seen.bundles.iter().collect();
+    let incoming = promotion.bundle.as_deref().filter(|_| comes).and_then(|name| seen.bundle(name).ok());
+    // A version that has come and is not verified is told as one that comes, so what was there before is told beside it.
+    let current = match incoming {
+        Some(bundle) => History::of(&bundles, environment, bundle.spec.kind()).before(bundle),
+        None => History::latest(&bundles, environment).and_then(|history| history.present()),
+    };
+    let verified = |bundle: &Bundle| bundle.status.as_ref()?.environments.get(environment)?.verified_at;
     Cell {
         environment: promotion.environment.clone(),
         version: current.map(|bundle| kardinal_policy::version(&bundle.spec)),
         bundle: current.and_then(|bundle| bundle.metadata.name.clone()),
-        verified_at: current.as_ref().and_then(verified),
+        verified_at: current.and_then(verified),
         incoming: comes.then(|| Incoming {
             version: promotion.version.clone().unwrap_or_default(),
             bundle: promotion.bundle.clone().unwrap_or_default(),
@@ -185,13 +194,29 @@ fn cell(seen: &Seen, promotion: &Promotion) -> Cell {
     }
 }
 
+/// One table for all Pipelines with the same environments: a column that is empty in most lines helps nobody.
 fn table(rows: &[Row], with_namespace: bool, now: Timestamp) -> String {
-    let mut columns: Vec<&str> = Vec::new();
-    for cell in rows.iter().flat_map(|row| &row.environments) {
-        if !columns.contains(&cell.environment.as_str()) {
-            columns.push(&cell.environment);
+    let environments =
+        |row: &Row| row.environments.iter().map(|cell| cell.environment.clone()).collect::<Vec<String>>();
+    let mut groups: Vec<(Vec<String>, Vec<&Row>)> = Vec::new();
+    for row in rows {
+        let columns = environments(row);
+        match groups.iter_mut().find(|(known, _)| *known == columns) {
+            Some((_, group)) => group.push(row),
+            None => groups.push((columns, vec![row])),
         }
     }
+    let tables = groups.iter().map(|(columns, group)| group_table(columns, group, with_namespace, now));
+    let mut text = tables.collect::<Vec<String>>().join("\n");
+    for row in rows {
+        if let Some(error) = &row.error {
+            text.push_str(&format!("\nERROR {}: {error}\n", row.name));
+        }
+    }
+    text
+}
+
+fn group_table(columns: &[String], rows: &[&Row], with_namespace: bool, now: Timestamp) -> String {
     let upper: Vec<String> = columns.iter().map(|name| name.to_uppercase()).collect();
     let mut header: Vec<&str> = if with_namespace { vec!["NAMESPACE", "PIPELINE"] } else { vec!["PIPELINE"] };
     header.extend(upper.iter().map(String::as_str));
@@ -199,20 +224,11 @@ fn table(rows: &[Row], with_namespace: bool, now: Timestamp) -> String {
     let lines = rows.iter().map(|row| {
         let mut line = if with_namespace { vec![row.namespace.clone()] } else { Vec::new() };
         line.push(if row.paused { format!("{} [PAUSED]", row.name) } else { row.name.clone() });
-        line.extend(columns.iter().map(|name| {
-            let cell = row.environments.iter().find(|cell| cell.environment == *name);
-            cell.map(shown_cell).unwrap_or_default()
-        }));
+        line.extend(row.environments.iter().map(shown_cell));
         line.push(output::age(row.created, now));
         line
     });
-    let mut text = output::table(&header, lines.collect());
-    for row in rows {
-        if let Some(error) = &row.error {
-            text.push_str(&format!("\nERROR {}: {error}\n", row.name));
-        }
-    }
-    text
+    output::table(&header, lines.collect())
 }
 
 /// `v1.28.0 → v1.29.0 BLOCKED`.
@@ -223,6 +239,114 @@ fn shown_cell(cell: &Cell) -> String {
         Some(incoming) => {
             let word = incoming.result.split([' ', ':']).next().unwrap_or_default();
             format!("{current} → {} {word}", display_version(&incoming.version))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn row_of(name: &str, environments: &[&str]) -> Row {
+        let cell = |environment: &&str| Cell {
+            environment: (*environment).to_owned(),
+            version: Some("1.28.0".to_owned()),
+            bundle: None,
+            verified_at: None,
+            incoming: None,
+        };
+        Row {
+            name: name.to_owned(),
+            namespace: "default".to_owned(),
+            paused: false,
+            error: None,
+            environments: environments.iter().map(cell).collect(),
+            created: None,
+        }
+    }
+
+    #[test]
+    fn pipelines_of_different_environments_stay_readable() {
+        let rows = [
+            row_of("shop", &["dev", "prod"]),
+            row_of("fleet", &["canary", "eu", "us"]),
+            row_of("blog", &["dev", "prod"]),
+        ];
+        let text = table(&rows, false, Timestamp::UNIX_EPOCH);
+        let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("PIPELINE")).collect();
+        assert_eq!(heads.len(), 2, "{text}");
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
+        assert_eq!(words(heads[0]), ["PIPELINE", "DEV", "PROD", "AGE"]);
+        let blocks: Vec<&str> = text.split("\n\n").collect();
+        assert!(
+            blocks[0].contains("shop") && blocks[0].contains("blog") && !blocks[0].contains("CANARY"),
+            "{text}"
+        );
+        assert_eq!(words(blocks[1].lines().nth(1).unwrap()), ["fleet", "v1.28.0", "v1.28.0", "v1.28.0"]);
+    }
+
+    #[test]
+    fn a_rollback_shows_the_version_that_it_takes_back() {
+        let bundle = |name: &str, tag: &str, created: &str, status: serde_json::Value| -> Bundle {
+            serde_json::from_value(json!({
+                "apiVersion": "kardinal.io/v1alpha1", "kind": "Bundle",
+                "metadata": {"name": name, "namespace": "default", "creationTimestamp": created,
+                    "labels": {"kardinal.io/pipeline": "my-app"}},
+                "spec": {"artifacts": {"images": [{"name": "a", "reference": format!("r/a:{tag}")}]}},
+                "status": status,
+            }))
+            .unwrap()
+        };
+        let good = json!({"state": "Verified", "promotedAt": "2026-04-09T10:00:10Z", "verifiedAt": "2026-04-09T10:00:20Z"});
+        let bad = json!({"state": "Failed", "promotedAt": "2026-04-09T10:01:10Z"});
+        let mut seen = Seen {
+            pipeline: serde_json::from_value(json!({
+                "apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline",
+                "metadata": {"name": "my-app", "namespace": "default"},
+                "spec": {"git": {"url": "u"}, "environments": [{"name": "prod"}]},
+            }))
+            .unwrap(),
+            bundles: vec![
+                bundle(
+                    "old",
+                    "10.0",
+                    "2026-04-09T10:00:00Z",
+                    json!({"phase": "Verified", "environments": {"prod": good}}),
+                ),
+                bundle(
+                    "new",
+                    "11.0",
+                    "2026-04-09T10:01:00Z",
+                    json!({"phase": "Failed", "environments": {"prod": bad}}),
+                ),
+            ],
+            steps: Vec::new(),
+            gates: Vec::new(),
+            graphs: Vec::new(),
+            agents: Vec::new(),
+        };
+        let shown = |seen: &Seen| {
+            let now = "2026-04-09T10:05:00Z".parse().unwrap();
+            let explanation = seen.explain(None, now);
+            shown_cell(&cell(seen, &explanation.environments[0]))
+        };
+        assert_eq!(shown(&seen), "v10.0 → v11.0 FAILED");
+        for entry in
+            [json!({}), json!({"prod": {"state": "HealthChecking", "promotedAt": "2026-04-09T10:02:10Z"}})]
+        {
+            let mut back = bundle(
+                "back",
+                "10.0",
+                "2026-04-09T10:02:00Z",
+                json!({"phase": "Promoting", "environments": entry}),
+            );
+            back.spec.provenance = serde_json::from_value(json!({"rollbackOf": "new"})).unwrap();
+            seen.bundles.truncate(2);
+            seen.bundles.push(back);
+            let text = shown(&seen);
+            assert!(text.starts_with("v11.0 → v10.0 "), "{text}");
         }
     }
 }

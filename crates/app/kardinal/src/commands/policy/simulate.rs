@@ -1,19 +1,26 @@
 //! What the gates of an environment would say at another time, with the engine that the controllers use.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use kardinal_api::kardinal::{Bundle, BundleSpec, PIPELINE_LABEL, PolicyGate, PromotionState};
-use kardinal_planner::bundle::{Route, Templates};
+use kardinal_api::kardinal::{
+    Bundle, BundleSpec, PIPELINE_LABEL, Pipeline, PolicyGate, PolicyGateSpec, PromotionState,
+};
+use kardinal_planner::bundle::{Route, Template, Templates};
 use kardinal_planner::explain::{display_version, roughly};
-use kardinal_policy::{EnvironmentFacts, Facts, evaluate, parse_when, time_zone};
+use kardinal_policy::{EnvironmentFacts, Facts, evaluate, joint_window, parse_when, time_zone};
+use kube::api::ListParams;
 use serde::Serialize;
 
 use crate::args::SimulateArguments;
 use crate::failure::{Failure, Kind};
 use crate::output;
-use crate::server::{Seen, Server, check_environment, refused};
+use crate::server::{Seen, Server, check_environment, listed, refused};
+
+/// The word for a door that is closed.
+const BLOCKED: &str = "BLOCKED";
 
 /// What all gates say together.
 #[derive(Serialize)]
@@ -26,7 +33,7 @@ struct Simulation {
     time: Timestamp,
     result: &'static str,
     gates: Vec<Answer>,
-    /// When all closed gates have opened by themselves.
+    /// The first instant at which all gates are open together, if they come to be so by themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_window: Option<Timestamp>,
 }
@@ -51,10 +58,47 @@ pub(super) async fn run(arguments: &SimulateArguments) -> anyhow::Result<()> {
     let time = parse_when(&arguments.time, Timestamp::now(), &zone)
         .map_err(|message| wrong(format!("--time: {message}")))?;
     let server = Server::connect(&arguments.common.server).await?;
-    let seen = server.seen(&arguments.pipeline, &arguments.policies.policy_namespaces).await?;
-    check_environment(&seen.pipeline, &arguments.env)?;
-    let simulation = simulate(&seen, arguments, time)?;
-    output::value(arguments.common.output, &simulation, || simulation.told(&zone))
+    let mut simulations = Vec::new();
+    for pipeline in pipelines(&server, arguments).await? {
+        let seen = server.seen(&pipeline, &arguments.policies.policy_namespaces).await?;
+        check_environment(&seen.pipeline, &arguments.env)?;
+        simulations.push(simulate(&seen, arguments, time)?);
+    }
+    let told = || simulations.iter().map(|one| one.told(&zone)).collect::<Vec<String>>().join("\n");
+    match (&arguments.pipeline, simulations.as_slice()) {
+        (Some(_), [only]) => output::coloured_value(arguments.common.output, only, told)?,
+        _ => output::coloured_value(arguments.common.output, &simulations, told)?,
+    }
+    let blocked: Vec<&str> =
+        simulations.iter().filter(|one| one.result == BLOCKED).map(|one| one.pipeline.as_str()).collect();
+    match blocked.is_empty() {
+        true => Ok(()),
+        false => {
+            let message = format!("`{}` would be closed for {}", arguments.env, listed(blocked));
+            Err(Failure::new(Kind::Refused, message).into())
+        }
+    }
+}
+
+/// The Pipeline that was named, else all that have the environment.
+async fn pipelines(server: &Server, arguments: &SimulateArguments) -> Result<Vec<String>, Failure> {
+    if let Some(pipeline) = &arguments.pipeline {
+        return Ok(vec![pipeline.clone()]);
+    }
+    let all: Vec<Pipeline> = server.list(&ListParams::default()).await?;
+    let has = |pipeline: &&Pipeline| pipeline.spec.environments.iter().any(|one| one.name == arguments.env);
+    let found: Vec<String> = all.iter().filter(has).filter_map(|one| one.metadata.name.clone()).collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let namespace = &server.namespace;
+    let known: BTreeSet<&str> =
+        all.iter().flat_map(|one| &one.spec.environments).map(|one| one.name.as_str()).collect();
+    let message = format!("no Pipeline in namespace `{namespace}` has an environment `{}`", arguments.env);
+    Err(Failure::new(Kind::NotFound, message).hint(match known.is_empty() {
+        true => "there are no Pipelines; `-n` chooses another namespace".to_owned(),
+        false => format!("there are {}", listed(known)),
+    }))
 }
 
 fn simulate(seen: &Seen, arguments: &SimulateArguments, time: Timestamp) -> Result<Simulation, Failure> {
@@ -80,32 +124,31 @@ fn simulate(seen: &Seen, arguments: &SimulateArguments, time: Timestamp) -> Resu
     };
     let gates: Vec<&PolicyGate> = seen.gates.iter().collect();
     let templates = Templates::collect(&seen.pipeline, &gates, &arguments.policies.policy_namespaces);
-    let answers: Vec<Answer> = templates
-        .guarding(&arguments.env)
-        .iter()
-        .map(|template| {
-            let verdict = evaluate(&template.gate.spec, &facts);
-            Answer {
-                name: template.name().to_owned(),
-                scope: template.scope.as_str(),
-                pass: verdict.ready,
-                reason: verdict.reason,
-                message: template.gate.spec.message.clone().filter(|_| !verdict.ready),
-                opens: verdict.next_change.filter(|_| !verdict.ready),
-            }
-        })
-        .collect();
-    let closed: Vec<&Answer> = answers.iter().filter(|answer| !answer.pass).collect();
-    let opens: Option<Vec<Timestamp>> = closed.iter().map(|answer| answer.opens).collect();
+    let guarding = templates.guarding(&arguments.env);
+    let answers: Vec<Answer> = guarding.iter().map(|template| answer(template, &facts)).collect();
+    let specs: Vec<&PolicyGateSpec> = guarding.iter().map(|template| &template.gate.spec).collect();
+    let is_open = answers.iter().all(|answer| answer.pass);
     Ok(Simulation {
-        pipeline: arguments.pipeline.clone(),
+        pipeline: seen.pipeline.metadata.name.clone().unwrap_or_default(),
         environment: arguments.env.clone(),
         version: Some(kardinal_policy::version(&bundle.spec)).filter(|version| !version.is_empty()),
         time,
-        result: if closed.is_empty() { "PASS" } else { "BLOCKED" },
-        next_window: opens.and_then(|opens| opens.into_iter().max()),
+        result: if is_open { "PASS" } else { BLOCKED },
+        next_window: if is_open { None } else { joint_window(&specs, &facts) },
         gates: answers,
     })
+}
+
+fn answer(template: &Template<'_>, facts: &Facts<'_>) -> Answer {
+    let verdict = evaluate(&template.gate.spec, facts);
+    Answer {
+        name: template.name().to_owned(),
+        scope: template.scope.as_str(),
+        pass: verdict.ready,
+        reason: verdict.reason,
+        message: template.gate.spec.message.clone().filter(|_| !verdict.ready),
+        opens: verdict.next_change.filter(|_| !verdict.ready),
+    }
 }
 
 /// The Bundle that was named, else the one on its way there, else an empty one.
@@ -121,7 +164,7 @@ fn bundle(seen: &Seen, arguments: &SimulateArguments, now: Timestamp) -> Result<
     let mut bundle = Bundle::new("simulation", BundleSpec::default());
     bundle.metadata.namespace.clone_from(&seen.pipeline.metadata.namespace);
     let labels = bundle.metadata.labels.get_or_insert_default();
-    labels.insert(PIPELINE_LABEL.to_owned(), arguments.pipeline.clone());
+    labels.insert(PIPELINE_LABEL.to_owned(), seen.pipeline.metadata.name.clone().unwrap_or_default());
     Ok(bundle)
 }
 
@@ -167,7 +210,7 @@ impl Simulation {
                 let _ = writeln!(text, "Next window: {}", at(opens));
                 let _ = writeln!(text, "ETA:         ~{} later", roughly(opens.duration_since(self.time)));
             }
-            None => text.push_str("Next window: none by itself\n"),
+            None => text.push_str("Next window: none by itself within 400 days\n"),
         }
         output::painted(&text)
     }

@@ -94,7 +94,7 @@ pub(super) fn must_pass(request: &PullRequest) -> Result<(), Failure> {
     };
     let why = check.description.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
     let failure =
-        Failure::new(Kind::Failed, format!("{}: check `{}` is {word}{why}", title(request), check.context));
+        Failure::new(Kind::Refused, format!("{}: check `{}` is {word}{why}", title(request), check.context));
     Err(failure.hint("merge it when the check has passed, or all the same with `--force`"))
 }
 
@@ -182,7 +182,9 @@ mod tests {
             {"context": "build", "state": "success"},
             {"context": "kardinal/gates", "state": "pending", "description": "held: `app` is paused"}]))
         .unwrap();
-        let refused = must_pass(&request).unwrap_err().to_string();
+        let refused = must_pass(&request).unwrap_err();
+        assert_eq!(refused.kind, Kind::Refused, "a pause is a refusal: exit code 4");
+        let refused = refused.to_string();
         assert!(refused.contains("check `kardinal/gates` is pending: held: `app` is paused"), "{refused}");
     }
 

@@ -14,20 +14,23 @@ use tokio::sync::{Notify, watch};
 use super::*;
 use crate::clock::SystemClock;
 
-/// A disk that can be made to fail.
-#[derive(Debug)]
+/// A disk that can be full.
+#[derive(Debug, Clone, Default)]
 struct Frail {
-    inner: InMemoryBackend,
-    broken: Arc<AtomicBool>,
+    inner: Arc<InMemoryBackend>,
+    full: Arc<AtomicBool>,
+    /// Whether data arrives although the disk says that it does not.
+    lies: Arc<AtomicBool>,
 }
 
 impl Frail {
+    fn disk(&self) -> Disk {
+        let backend = self.clone();
+        Disk::on(move || backend.clone())
+    }
+
     fn check(&self) -> io::Result<()> {
-        if self.broken.load(Ordering::SeqCst) {
-            Err(io::Error::other("no space left on device"))
-        } else {
-            Ok(())
-        }
+        if self.full.load(Ordering::SeqCst) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 }
 
@@ -46,8 +49,13 @@ impl StorageBackend for Frail {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.check()?;
-        self.inner.sync_data()
+        self.inner.sync_data()?;
+        // The last thing that a commit does: all is written, and the answer is an error.
+        if self.lies.swap(false, Ordering::SeqCst) {
+            Err(io::ErrorKind::StorageFull.into())
+        } else {
+            self.check()
+        }
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -82,27 +90,72 @@ fn exists(shared: &Shared, name: &str) -> bool {
     shared.read().object(&Key::new("namespaces", "", name)).is_some()
 }
 
+fn names(disk: &Disk) -> Vec<String> {
+    let mut names = Vec::new();
+    disk.load(|key, _, _| {
+        names.push(String::from_utf8_lossy(key).into_owned());
+        Ok(())
+    })
+    .unwrap();
+    names
+}
+
 #[test]
-fn a_failed_commit_publishes_nothing_and_answers_500() {
-    let broken = Arc::new(AtomicBool::new(false));
-    let disk = Disk::on(Frail { inner: InMemoryBackend::new(), broken: broken.clone() });
+fn a_full_disk_publishes_nothing_answers_503_and_heals_without_a_restart() {
+    let backend = Frail::default();
+    let mut disk = backend.disk();
     let (mut writer, shared) = writer();
-    let (message, mut answer) = create("a", json!({}));
-    writer.process(&mut vec![message], Some(&disk));
-    assert_eq!(answer.try_recv().unwrap().unwrap().code, 201);
+    let write = |writer: &mut Writer, disk: &mut Disk, name: &str| {
+        let (message, mut answer) = create(name, json!({}));
+        writer.process(&mut vec![message], Some(disk));
+        answer.try_recv().unwrap()
+    };
+    assert_eq!(write(&mut writer, &mut disk, "a").unwrap().code, 201);
     let before = *shared.committed.borrow();
 
-    broken.store(true, Ordering::SeqCst);
+    backend.full.store(true, Ordering::SeqCst);
     let (first, mut first_answer) = create("b", json!({}));
     let (same, mut same_answer) = create("b", json!({}));
-    writer.process(&mut vec![first, same], Some(&disk));
-    assert_eq!(first_answer.try_recv().unwrap().unwrap_err().code, 500);
+    writer.process(&mut vec![first, same], Some(&mut disk));
     // "Already exists" would rest on a write that never was.
-    assert_eq!(same_answer.try_recv().unwrap().unwrap_err().code, 500);
-    assert!(exists(&shared, "a") && !exists(&shared, "b"));
+    for answer in [first_answer.try_recv(), same_answer.try_recv()] {
+        let refused = answer.unwrap().unwrap_err();
+        assert_eq!(refused.code, 503);
+        assert!(refused.retry_after_seconds > 0);
+        assert!(refused.message.contains("no space is left on the disk"), "{}", refused.message);
+    }
+    assert!(exists(&shared, "a") && !exists(&shared, "b"), "reads go on");
     assert_eq!(*shared.committed.borrow(), before, "nobody is woken");
     assert_eq!(shared.read().resource_version(), before);
     assert!(shared.broken.load(Ordering::SeqCst));
+    // Still full: trying changes nothing.
+    writer.heal(&mut disk);
+    assert_eq!(write(&mut writer, &mut disk, "c").unwrap_err().code, 503);
+
+    backend.full.store(false, Ordering::SeqCst);
+    writer.heal(&mut disk);
+    assert!(!shared.broken.load(Ordering::SeqCst));
+    assert_eq!(write(&mut writer, &mut disk, "b").unwrap().code, 201);
+    assert!(exists(&shared, "b"));
+    drop(disk);
+    assert_eq!(names(&backend.disk()), ["namespaces//a", "namespaces//b"]);
+}
+
+#[test]
+fn what_a_refused_commit_left_on_the_disk_is_taken_back() {
+    let backend = Frail::default();
+    let mut disk = backend.disk();
+    let (mut writer, shared) = writer();
+    let (message, _answer) = create("a", json!({}));
+    writer.process(&mut vec![message], Some(&mut disk));
+    backend.lies.store(true, Ordering::SeqCst);
+    let (message, mut answer) = create("b", json!({}));
+    writer.process(&mut vec![message], Some(&mut disk));
+    assert_eq!(answer.try_recv().unwrap().unwrap_err().code, 503);
+    writer.heal(&mut disk);
+    assert!(!shared.broken.load(Ordering::SeqCst));
+    drop(disk);
+    assert_eq!(names(&backend.disk()), ["namespaces//a"], "nobody was told that `b` exists");
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn unknown_fields_cannot_be_applied() {
     let mut body = config_map("a");
     body["dta"] = json!({});
     let status = world.err(&format!("APPLY {CM}/a?fieldManager=m"), body);
-    assert_eq!(status.code, 500);
+    assert_eq!(status.code, 400);
     assert!(
         status.message.starts_with("failed to create typed patch object (/a; /v1, Kind=ConfigMap): "),
         "{}",

@@ -92,8 +92,8 @@ fn creates_that_are_refused() {
     check(
         &post,
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b", "resourceVersion": "7"}}),
-        500,
-        "",
+        400,
+        "BadRequest",
         "resourceVersion should not be set on objects to be created",
     );
 }

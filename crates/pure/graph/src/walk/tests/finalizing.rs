@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::world::{Story, owner};
-use crate::{WaitReason, teardown_step};
+use super::world::Story;
+use crate::WaitReason;
 
 const NODES: &str = "
 - {id: flags, ref: {apiVersion: test.io/v1, kind: Flags, metadata: {name: flags}}}
@@ -65,10 +65,10 @@ fn is_not_made_again_while_the_target_is_going() {
 #[test]
 fn runs_in_teardown() {
     let mut story = running();
-    let step = teardown_step(&owner(), &story.world, Some(&story.graph), story.now);
+    let step = story.teardown_step(Some(&story.graph));
     assert_eq!(step.actions.len(), 1);
     story.world.perform(&step.actions[0]);
-    let step = teardown_step(&owner(), &story.world, Some(&story.graph), story.now);
+    let step = story.teardown_step(Some(&story.graph));
     assert_eq!(step.actions, vec![]);
     assert_eq!(step.waits[0].why, WaitReason::Finalizing);
     story.set("backup", "/status/done", json!(true));
@@ -80,11 +80,11 @@ fn is_skipped_with_a_note_when_it_cannot_be_made() {
     // Without the object it reads.
     let mut story = running();
     story.delete("flags");
-    let step = teardown_step(&owner(), &story.world, Some(&story.graph), story.now);
+    let step = story.teardown_step(Some(&story.graph));
     assert_eq!(step.waits[0].why, WaitReason::FinalizerSkipped);
     assert_eq!(step.actions.len(), 1);
     // Without a Graph that compiles.
-    let step = teardown_step(&owner(), &story.world, None, story.now);
+    let step = story.teardown_step(None);
     assert_eq!(step.waits[0].why, WaitReason::FinalizerSkipped);
     assert_eq!(step.actions[0].id().name, "db");
 }
@@ -93,7 +93,7 @@ fn is_skipped_with_a_note_when_it_cannot_be_made() {
 fn teardown_waits_for_caches() {
     let mut story = running();
     story.world.owned_unknown = true;
-    let step = teardown_step(&owner(), &story.world, None, story.now);
+    let step = story.teardown_step(None);
     assert!(!step.done && step.actions.is_empty());
     assert_eq!(step.waits[0].why, WaitReason::KindUnknown);
 }

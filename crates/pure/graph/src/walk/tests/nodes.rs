@@ -362,6 +362,25 @@ fn an_object_that_was_there_is_adopted_and_released() {
 }
 
 #[test]
+fn a_graph_does_not_make_its_own_owner_again() {
+    let parent = |uid: &str| crate::Parent {
+        group: "test.io".to_owned(),
+        kind: "Thing".to_owned(),
+        name: "a".to_owned(),
+        uid: uid.to_owned(),
+    };
+    let mut story = Story::new(&thing("a", "{}", ""));
+    story.put("{apiVersion: test.io/v1, kind: Thing, metadata: {name: a}}");
+    let uid = story.object("a")["metadata"]["uid"].as_str().unwrap().to_owned();
+    story.owner.parents.push(parent(&uid));
+    story.restart().expect("a=Ready", "apply a");
+    // Its owner goes, and another one takes the name: neither is touched while the Graph waits to be collected.
+    story.delete("a").expect("a=Pending", "");
+    story.put("{apiVersion: test.io/v1, kind: Thing, metadata: {name: a}}").expect("a=Pending", "");
+    assert!(story.walker.report("a").unwrap().message.contains("owns this Graph"));
+}
+
+#[test]
 fn another_graphs_object_is_refused_unless_forced() {
     let foreign = "{apiVersion: test.io/v1, kind: Thing, metadata: {name: a, labels: {x.u-9.internal.kro.run/reference: template}, annotations: {internal.kro.run/graph: other/graph}}}";
     let mut story = check(&thing("a", "{x: 1}", ""), &[foreign], "a=Conflict", "");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::world::{Story, owner};
-use crate::{Action, Body, Changed, Declaration, Marks, NodeState, ObjectId, Walker, compile};
+use crate::{Action, Body, Changed, Declaration, Fence, Marks, NodeState, ObjectId, Walker, compile};
 
 /// A small generator with a known sequence.
 struct Dice(u64);
@@ -239,7 +239,7 @@ impl Chaos {
         let objects = self.by_name();
         let at: usize = action.node()[1..].parse().unwrap();
         if action.is_removal() {
-            let mut fresh = Walker::new(Arc::clone(&self.story.graph), owner());
+            let mut fresh = Walker::new(Arc::clone(&self.story.graph), owner(), Fence::Cluster);
             fresh.step(&Changed::All, &self.story.world, self.story.now);
             let undecided = fresh.reports().find(|(_, report)| report.state.is_undecided());
             assert_eq!(undecided, None, "{action:?} while something is undecided");

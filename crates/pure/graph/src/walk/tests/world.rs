@@ -7,13 +7,18 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Action, Changed, Graph, Gvk, KindScope, Marks, ObjectId, Observed, Outcome, Owner, Seen, Selector, Step,
-    Walker, compile, declare, teardown_step,
+    Action, Changed, Fence, Graph, Gvk, KindScope, Marks, ObjectId, Observed, Outcome, Owner, Permission,
+    Permit, Seen, Selector, Step, Teardown, TeardownStep, Walker, compile, declare,
 };
 
 /// The Graph of all tests.
 pub(crate) fn owner() -> Owner {
-    Owner { name: "app".to_owned(), namespace: "default".to_owned(), uid: "u-1".to_owned() }
+    Owner {
+        name: "app".to_owned(),
+        namespace: "default".to_owned(),
+        uid: "u-1".to_owned(),
+        parents: Vec::new(),
+    }
 }
 
 /// An instant, by its RFC 3339 text.
@@ -46,6 +51,8 @@ pub(crate) struct World {
     pub(crate) changed: BTreeSet<ObjectId>,
     /// What the server says to writes of objects with this name, instead of doing them.
     pub(crate) answers: BTreeMap<String, Outcome>,
+    /// What the account of the Graph may read.
+    pub(crate) permissions: BTreeMap<Permit, Permission>,
 }
 
 impl World {
@@ -224,6 +231,10 @@ impl Observed for World {
         Some(found.map(|(_, object)| object).collect())
     }
 
+    fn permission(&self, permit: &Permit) -> Permission {
+        self.permissions.get(permit).cloned().unwrap_or(Permission::Unknown)
+    }
+
     fn owned(&self) -> Option<Vec<(ObjectId, &Value)>> {
         if self.owned_unknown {
             return None;
@@ -244,6 +255,8 @@ pub(crate) struct Story {
     pub(crate) world: World,
     pub(crate) walker: Walker,
     pub(crate) graph: Arc<Graph>,
+    pub(crate) fence: Fence,
+    pub(crate) owner: Owner,
     pub(crate) now: Timestamp,
     pub(crate) wake: Option<Timestamp>,
     pub(crate) log: Vec<String>,
@@ -258,8 +271,10 @@ impl Story {
     pub(crate) fn of(graph: Arc<Graph>) -> Story {
         Story {
             world: World::default(),
-            walker: Walker::new(Arc::clone(&graph), owner()),
+            walker: Walker::new(Arc::clone(&graph), owner(), Fence::Cluster),
             graph,
+            fence: Fence::Cluster,
+            owner: owner(),
             now: at("2026-04-09T12:00:00Z"),
             wake: None,
             log: Vec::new(),
@@ -269,7 +284,7 @@ impl Story {
 
     /// The process dies and starts anew.
     pub(crate) fn restart(&mut self) -> &mut Story {
-        self.walker = Walker::new(Arc::clone(&self.graph), owner());
+        self.walker = Walker::new(Arc::clone(&self.graph), self.owner.clone(), self.fence.clone());
         self.fresh = true;
         self
     }
@@ -377,7 +392,7 @@ impl Story {
 
     /// A steady walk asks for nothing, and a walk that starts anew comes to the same.
     pub(crate) fn check_steady(&self) {
-        let mut fresh = Walker::new(Arc::clone(&self.graph), owner());
+        let mut fresh = Walker::new(Arc::clone(&self.graph), self.owner.clone(), self.fence.clone());
         let step = fresh.step(&Changed::All, &self.world, self.now);
         let broken = |walker: &Walker| walker.reports().any(|(_, r)| r.state.blocks());
         if broken(&self.walker) || broken(&fresh) || !self.world.answers.is_empty() {
@@ -390,11 +405,24 @@ impl Story {
         assert_eq!(fresh.counts(), self.walker.counts());
     }
 
+    /// The Graph reaches so far and no further.
+    pub(crate) fn fenced(mut self, fence: Fence) -> Story {
+        self.fence = fence;
+        self.restart();
+        self
+    }
+
+    pub(crate) fn teardown_step(&self, graph: Option<&Graph>) -> TeardownStep {
+        let (owner, refused) = (&self.owner, BTreeMap::new());
+        let (fence, world) = (&self.fence, &self.world);
+        Teardown { owner, fence, world, graph, refused: &refused }.step(self.now)
+    }
+
     /// Takes everything down; gives the removals, wave by wave.
     pub(crate) fn teardown(&mut self) -> Vec<String> {
         let mut waves = Vec::new();
         for _ in 0..1000 {
-            let step = teardown_step(&owner(), &self.world, Some(&self.graph), self.now);
+            let step = self.teardown_step(Some(&self.graph));
             if step.done {
                 return waves;
             }

@@ -56,10 +56,16 @@ fn only_templates_are_injected() {
 }
 
 #[test]
-fn answers_count_for_two_intervals() {
-    for (interval, wanted) in
-        [("5m", "10m"), ("1m", "2m"), ("30s", "1m"), ("90s", "3m"), ("45m", "1h30m"), ("rubbish", "10m")]
-    {
+fn answers_count_for_two_intervals_until_somebody_has_passed() {
+    for (interval, wanted) in [
+        ("5m", "10m"),
+        ("1m", "2m"),
+        ("30s", "1m"),
+        ("90s", "3m"),
+        ("45m", "1h30m"),
+        ("rubbish", "10m"),
+        ("0s", "20s"),
+    ] {
         let mut gate = org_gate("g", "prod");
         gate.spec.recheck_interval = Some(kardinal_api::GoDuration::new(interval));
         let graph = make(&bundle("b"), &line(&["prod"]), &[&gate]);
@@ -70,10 +76,11 @@ fn answers_count_for_two_intervals() {
                 format!("${{timestamp(g.status.lastEvaluatedAt) > now() - duration(\"{wanted}\")}}")
             ]
         );
-        assert_eq!(node(&graph, "g").ready_when, node(&graph, "g").propagate_when);
+        // A finished Graph stays ready: nobody asks the gate any more, and nobody waits for it.
+        assert_eq!(node(&graph, "g").ready_when, ["${g.status.ready == true}"]);
     }
     let graph = make(&bundle("b"), &line(&["prod"]), &[&org_gate("g", "prod")]);
-    assert!(node(&graph, "g").ready_when[1].ends_with("duration(\"10m\")}"), "the default is 5m");
+    assert!(node(&graph, "g").propagate_when[1].ends_with("duration(\"10m\")}"), "the default is 5m");
 }
 
 #[test]

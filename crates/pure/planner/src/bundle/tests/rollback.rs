@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kardinal_api::kardinal::{Bundle, BundlePhase, PromotionState};
+use kardinal_api::kardinal::{Bundle, BundlePhase, OnReject, PromotionState};
 
 use super::world::{World, bundle, line, now, pipeline};
 use crate::bundle::{Effect, Plan};
@@ -57,7 +57,7 @@ fn the_environment_that_received_it_comes_back() {
     let made = created(&plan);
     assert_eq!(made.len(), 1, "dev is passed on the way");
     let back = made[0];
-    assert_eq!(back.metadata.name.as_deref(), Some("my-app-v2-1712567999-rollback-staging"));
+    assert_eq!(back.metadata.name.as_deref(), Some("my-app-v1-rollback-4bb6ac71"));
     assert_eq!(back.metadata.namespace.as_deref(), Some("default"));
     assert_eq!(back.spec.artifacts, world.bundle(GOOD).spec.artifacts);
     assert_eq!(back.spec.intent.as_ref().unwrap().target.as_deref(), Some("staging"));
@@ -74,6 +74,25 @@ fn the_environment_that_received_it_comes_back() {
     world.pass(BAD);
     assert_eq!(world.bundles.len(), 3);
     assert!(world.pass(BAD).effects.is_empty());
+}
+
+#[test]
+fn a_rollback_of_the_same_second_is_not_superseded_by_what_it_takes_back() {
+    let bundles = vec![versioned(GOOD, "1", 0), versioned(BAD, "2", 5)];
+    let mut world = World::new(line(&["dev"]), bundles);
+    world.verify(GOOD, &["dev"]);
+    world.pass(BAD);
+    fail(&mut world, "dev", true);
+    let back = created(&world.plan(BAD))[0].metadata.name.clone().unwrap();
+    assert!(back.as_str() < BAD, "its name comes first");
+    // The failure is not on record yet when the rollback is looked at.
+    let status = world.bundle(BAD).status.clone();
+    world.pass(BAD);
+    world.bundle_mut(BAD).status = status;
+    let made = world.bundle(BAD).metadata.creation_timestamp.clone();
+    world.bundle_mut(&back).metadata.creation_timestamp = made;
+    world.pass(&back);
+    assert_ne!(world.phase(&back), Some(BundlePhase::Superseded));
 }
 
 #[test]
@@ -178,10 +197,44 @@ fn the_rollback_runs_like_any_other() {
     let mut world = world();
     fail(&mut world, "dev", true);
     world.pass(BAD);
-    let back = "my-app-v2-1712567999-rollback-dev";
+    let back = "my-app-v1-rollback-5269890a";
     world.pass(back);
     assert_eq!(world.phase(back), Some(BundlePhase::Promoting));
     world.set(back, "dev", PromotionState::Verified);
     world.pass(back);
     assert_eq!(world.phase(back), Some(BundlePhase::Verified));
+}
+
+#[test]
+fn closing_a_pr_without_merging_rejects_the_bundle_there_and_leaves_healthy_upstream_environments_as_they_are()
+ {
+    for (wish, back) in [(None, 0), (Some(OnReject::Keep), 0), (Some(OnReject::Rollback), 1)] {
+        let mut world = world();
+        world.pipeline.as_mut().unwrap().spec.environments[1].on_reject = wish;
+        world.set(BAD, "dev", PromotionState::Verified);
+        let status = world.set(BAD, "staging", PromotionState::Failed);
+        status.outputs.insert("rejected".to_owned(), "true".to_owned());
+        status.message = Some("PR #7 was closed without merging".to_owned());
+        let plan = world.plan(BAD);
+        assert_eq!(targets(&plan), ["dev"][..back], "{wish:?}");
+        let status = plan.status.unwrap();
+        assert_eq!(status.phase, Some(BundlePhase::Failed));
+        let ready = &status.conditions[0];
+        assert_eq!(
+            (ready.reason.as_str(), ready.message.as_str()),
+            ("Rejected", "staging: PR #7 was closed without merging")
+        );
+    }
+}
+
+#[test]
+fn a_rejection_beside_a_failure_does_not_keep_what_failed() {
+    let mut world = world();
+    world.set(BAD, "dev", PromotionState::Verified);
+    let rejected = world.set(BAD, "prod", PromotionState::Failed);
+    rejected.outputs.insert("rejected".to_owned(), "true".to_owned());
+    fail(&mut world, "staging", true);
+    let plan = world.plan(BAD);
+    assert_eq!(targets(&plan), ["staging"]);
+    assert_eq!(plan.status.unwrap().conditions[0].reason, "StepFailed");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{Bundle, BundlePhase, PromotionStep};
 use kardinal_graph::{
-    Action, Changed, Gvk, KindScope, ObjectId, Observed, Outcome, Owner, Seen, Selector, Walker,
+    Action, Changed, Fence, Gvk, KindScope, ObjectId, Observed, Outcome, Owner, Seen, Selector, Walker,
 };
 use serde_json::{Value, json};
 
@@ -61,11 +61,15 @@ impl Run {
             self.world.steps = self.steps();
             self.world.pass(B);
             let Some(graph) = self.world.graphs.first() else { continue };
-            let owner =
-                Owner { name: "g".to_owned(), namespace: "default".to_owned(), uid: "g-1".to_owned() };
-            let walker = self
-                .walker
-                .get_or_insert_with(|| Walker::new(compile_nodes(&graph.spec.nodes).unwrap().into(), owner));
+            let owner = Owner {
+                name: "g".to_owned(),
+                namespace: "default".to_owned(),
+                uid: "g-1".to_owned(),
+                parents: Vec::new(),
+            };
+            let walker = self.walker.get_or_insert_with(|| {
+                Walker::new(compile_nodes(&graph.spec.nodes).unwrap().into(), owner, Fence::Namespace)
+            });
             let step = walker.step(&Changed::All, &self.objects, self.now);
             for action in &step.actions {
                 let Action::Apply { id, object, .. } = action else { panic!("{action:?}") };

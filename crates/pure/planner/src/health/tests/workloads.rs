@@ -72,12 +72,71 @@ fn a_deployment_is_healthy_when_the_promoted_version_runs_everywhere() {
 }
 
 #[test]
-fn configuration_asks_only_for_the_newest_spec() {
+fn a_config_bundle_needs_something_that_changed_since_the_push() {
     let target = target(Adapter::Resource, "Deployment");
-    let found = object("Deployment", OLD, done());
-    assert_eq!(Promotion::of_config().judge(&target, &[found]), healthy("Deployment `my-app` is Available"));
+    let untouched = object("Deployment", OLD, done());
+    let told = "Deployment `my-app` is Available, but nothing in it has changed since the push";
+    assert_eq!(
+        Promotion::of_config().judge(&target, std::slice::from_ref(&untouched)),
+        Verdict::Unproven(told.to_owned())
+    );
+    let mut promotion = Promotion::of_config();
+    promotion.since = None;
+    assert_eq!(
+        promotion.judge(&target, std::slice::from_ref(&untouched)),
+        healthy("Deployment `my-app` is Available"),
+        "where nothing was to be changed there is nothing to prove"
+    );
     let stale = object("Deployment", OLD, with(json!({"observedGeneration": 3})));
     assert!(matches!(Promotion::of_config().judge(&target, &[stale]), Verdict::Progressing(_)));
+    // The push was at 14:00:00.
+    let written = |time: &str, subresource: Option<&str>| {
+        let mut found = untouched.clone();
+        let mut entry = json!({"manager": "argocd", "operation": "Apply", "time": time});
+        if let Some(subresource) = subresource {
+            entry["subresource"] = json!(subresource);
+        }
+        found["metadata"]["managedFields"] = json!([entry]);
+        found
+    };
+    let rolled_out = with(json!({"conditions": [
+        {"type": "Available", "status": "True"},
+        {"type": "Progressing", "status": "True", "lastUpdateTime": "2026-04-14T14:00:07Z"},
+    ]}));
+    let cases = [
+        (written("2026-04-14T14:00:00Z", None), true),
+        (written("2026-04-14T13:59:59Z", None), false),
+        (written("2026-04-14T14:00:05Z", Some("status")), false),
+        (object("Deployment", OLD, rolled_out), true),
+    ];
+    for (found, proven) in cases {
+        let verdict = Promotion::of_config().judge(&target, std::slice::from_ref(&found));
+        assert_eq!(matches!(verdict, Verdict::Healthy(_)), proven, "{found}: {verdict:?}");
+    }
+}
+
+#[test]
+fn a_workload_that_differs_from_the_first_look_is_proof() {
+    let target = target(Adapter::Resource, "Deployment");
+    let first = object("Deployment", OLD, done());
+    let baseline = marks(std::slice::from_ref(&first));
+    let judge = |found: &Value| {
+        let Promotion { images, commit, contains, since } = &Promotion::of_config();
+        let expected =
+            Expected { images, commit: *commit, contains, since: *since, baseline: Some(&baseline) };
+        matches!(verdict(&target, std::slice::from_ref(found), &expected), Verdict::Healthy(_))
+    };
+    assert!(!judge(&first));
+    let mut newer = first.clone();
+    newer["metadata"]["generation"] = json!(5);
+    newer["status"]["observedGeneration"] = json!(5);
+    assert!(judge(&newer));
+    let mut rolled = first.clone();
+    rolled["metadata"]["annotations"] = json!({"deployment.kubernetes.io/revision": "8"});
+    assert!(judge(&rolled));
+    let mut anew = first;
+    anew["metadata"]["uid"] = json!("another");
+    assert!(judge(&anew));
 }
 
 #[test]
@@ -138,7 +197,7 @@ fn other_workloads_count_in_their_own_words() {
     let mut ready = target(Adapter::Resource, "Widget");
     ready.condition = Some("Ready".to_owned());
     let widget = json!({
-        "kind": "Widget", "metadata": {"name": "w"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        "kind": "Widget", "metadata": {"name": "w", "creationTimestamp": "2026-04-14T14:00:01Z"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     });
     assert_eq!(Promotion::of_image().judge(&ready, &[widget]), healthy("Widget `w` is Ready"));
 }

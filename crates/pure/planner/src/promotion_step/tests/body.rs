@@ -28,6 +28,8 @@ fn the_body_is_the_evidence() {
         "<!-- kardinal-step: 0b5e -->
 ## Promotion: my-app v1.29.0 to prod
 
+As of 2026-04-14 14:00 UTC.
+
 ### Policy Gates
 | Gate | Scope | Status | Detail |
 |---|---|---|---|
@@ -72,6 +74,7 @@ fn a_rollback_says_so_at_the_top() {
 fn configuration_lists_its_files() {
     let mut scene = Scene::reviewed();
     scene.bundle = Some(config_bundle());
+    scene.step.metadata.annotations = None;
     scene.step.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
     let commit = scene.effect();
     let files = (0..60).map(|index| format!("environments/prod/{index:02}.yaml")).collect();
@@ -81,10 +84,11 @@ fn configuration_lists_its_files() {
         pushed: true,
         files,
         moves: Vec::new(),
+        source: None,
     };
     scene.tell(&commit, outcome);
     let Effect::OpenPullRequest(order) = scene.effect() else { panic!("a pull request") };
-    let expected = "## Promotion: my-app abc123de to prod\n\n\
+    let expected = "## Promotion: my-app abc123de to prod\n\nAs of 2026-04-14 14:00 UTC.\n\n\
                     ### Policy Gates\nNo gates guard this environment.\n\n\
                     ### Artifact\n| Field | Value |\n|---|---|\n\
                     | Config Repository | https://github.com/myorg/app-config |\n\
@@ -147,4 +151,52 @@ fn a_body_never_grows_beyond_what_a_forge_takes() {
     assert!(body.chars().count() <= 60_000);
     assert!(body.contains("And 200 more.\n"), "{body}");
     assert!(scene.output("changes").is_some());
+}
+
+fn verified_step(environment: &str, at: &str) -> PromotionStep {
+    let mut step = Scene::new(json!({"environment": environment})).step;
+    step.metadata.name = Some(format!("my-app-v1-29-0-{environment}"));
+    step.status = from(json!({"state": "Verified", "verifiedAt": at}));
+    step
+}
+
+#[test]
+fn an_environment_whose_upstream_was_verified_a_moment_ago_never_says_this_is_the_first_environment() {
+    let mut scene = Scene::reviewed();
+    // The Bundle's own record is behind.
+    scene.bundle.as_mut().unwrap().status = None;
+    scene.siblings = vec![verified_step("staging", "2026-04-14T13:59:59.5Z"), scene.step.clone()];
+    let body = opened(&mut scene).body;
+    assert!(body.contains("| staging | 0s ago | 0s |\n"), "{body}");
+    assert!(!body.contains("first environment"), "{body}");
+    // Not even when nothing at all is known of it.
+    let mut blind = Scene::reviewed();
+    blind.bundle.as_mut().unwrap().status = None;
+    let body = opened(&mut blind).body;
+    assert!(body.contains("| staging | not known | n/a |\n"), "{body}");
+}
+
+#[test]
+fn the_body_is_brought_up_to_date_when_any_fact_in_it_changes() {
+    let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).opened().kept();
+    assert_eq!(scene.plan(), Plan::default());
+    // Another environment was verified meanwhile: that is told at once.
+    scene.siblings = vec![verified_step("staging-eu", "2026-04-14T13:59:00Z")];
+    let update = scene.effect();
+    let Effect::UpdatePullRequest { body, .. } = &update else { panic!("{update:?}") };
+    assert!(body.contains("| staging-eu | 1m ago | n/a |\n"), "{body}");
+    scene.tell(&update, Outcome::Done);
+    assert_eq!(scene.plan(), Plan::default());
+    // The gate asks something else.
+    scene.gates.get_mut("my-app-soak").unwrap().spec.expression =
+        "bundle.upstreamSoakMinutes >= 45".to_owned();
+    let update = scene.effect();
+    assert!(matches!(update, Effect::UpdatePullRequest { .. }), "{update:?}");
+    scene.tell(&update, Outcome::Done);
+    // The values behind an answer change all the time: those of the time that the body names stay.
+    scene.gate_texts.insert("my-app-soak".to_owned(), "Soak: 46m (min: 30m)".to_owned());
+    assert_eq!(scene.plan(), Plan::default());
+    // Time alone changes no fact.
+    scene.pass(SignedDuration::from_hours(5));
+    assert_eq!(scene.plan(), Plan::default());
 }

@@ -63,7 +63,9 @@ fn a_closed_pull_request_fails_the_step() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.pull_request = Some(closed_pull_request());
     scene.plan();
-    assert_eq!(scene.message(), "PR #7 was closed without merging");
+    assert_eq!(scene.message(), "PR #7 was closed without merging, which rejects this Bundle for `prod`");
+    assert!(is_rejected(&scene.step));
+    assert_eq!(scene.status().conditions[0].reason, "Rejected");
     assert_eq!(scene.task("wait-for-merge"), TaskState::Failed);
     assert_eq!(scene.plan(), Plan::default());
 }
@@ -72,7 +74,7 @@ fn a_closed_pull_request_fails_the_step() {
 fn what_the_gates_say_is_kept_up_to_date() {
     let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).opened().kept();
     scene.set_gate("my-app-soak", json!({"ready": true, "reason": "another reason", "lastEvaluatedAt": NOW}));
-    assert_eq!(scene.plan().effect, None, "a new reason alone is no news");
+    assert_eq!(scene.plan().effect, None, "a new reason alone can wait a moment");
     scene.set_gate("my-app-soak", closed());
     let update = scene.effect();
     let Effect::UpdatePullRequest { number: 7, body, labels, title } = &update else { panic!("{update:?}") };
@@ -113,12 +115,135 @@ fn a_hold_is_shown_on_the_pull_request() {
     assert!(scene.message().ends_with("; PR #7 waits"), "{}", scene.message());
 }
 
-#[test]
-fn conflicts_are_told() {
-    let mut scene = Scene::reviewed().opened().kept();
+/// The commit status is set; what comes next is not about showing things.
+fn shown(mut scene: Scene) -> Scene {
+    let status = scene.effect();
+    assert!(matches!(status, Effect::SetCommitStatus { .. }), "{status:?}");
+    scene.tell(&status, Outcome::Done);
+    scene
+}
+
+/// The effect that rebuilds the branch of a pull request that conflicts.
+fn rebuild(scene: &mut Scene) -> Effect {
     scene.pull_request.as_mut().unwrap().mergeable = Some(false);
+    let effect = scene.effect();
+    let Effect::Commit(order) = &effect else { panic!("{effect:?}") };
+    assert_eq!(order.replaces.as_deref(), Some("c0ffee0000"));
+    assert_eq!((order.branch.as_str(), order.base.as_str()), ("kardinal/my-app-v1-29-0/prod", "main"));
+    assert_eq!(order.identity, format!("Kardinal-Step: {UID}"), "it stays the step's own");
+    effect
+}
+
+fn on_new_base() -> Outcome {
+    Outcome::Committed {
+        commit: "bea7ed".to_owned(),
+        base: Some("f00dfeed".to_owned()),
+        pushed: true,
+        files: vec!["environments/prod/kustomization.yaml".to_owned()],
+        moves: Vec::new(),
+        source: None,
+    }
+}
+
+#[test]
+fn pull_requests_that_conflict_with_strangers_edits_are_rebuilt_on_the_new_tip_with_the_reason_as_a_comment()
+{
+    for (scene, by_itself) in [(Scene::reviewed(), false), (Scene::new(json!({"pr": true})), true)] {
+        let mut scene = shown(scene.opened());
+        let effect = rebuild(&mut scene);
+        scene.tell(&effect, on_new_base());
+        assert_eq!(scene.state(), PromotionState::WaitingForMerge);
+        assert_eq!(scene.output("commit").as_deref(), Some("bea7ed"));
+        assert_eq!(scene.message(), "rebuilt on `main` at f00dfee");
+        // The forge has not compared the new head yet.
+        let head = PullRequest { head: "bea7ed".to_owned(), mergeable: None, ..open_pull_request() };
+        scene.pull_request = Some(head);
+        let comment = scene.effect();
+        let Effect::CommentPullRequest { number: 7, comment: text } = &comment else { panic!("{comment:?}") };
+        assert!(text.contains("`main`") && text.contains("f00dfee"), "{text}");
+        scene.tell(&comment, Outcome::Done);
+        let body = scene.effect();
+        assert!(matches!(body, Effect::UpdatePullRequest { .. }), "{body:?}");
+        scene.tell(&body, Outcome::Done);
+        let mut scene = shown(scene);
+        let merge = Effect::MergePullRequest { number: 7, head_sha: "bea7ed".to_owned() };
+        assert_eq!(scene.plan().effect, by_itself.then_some(merge), "a mere record is merged by kardinal");
+    }
+}
+
+#[test]
+fn a_strangers_commit_on_our_branch_is_not_overwritten() {
+    let mut scene = Scene::reviewed().opened().kept();
+    let own = scene.pull_request.clone().unwrap();
+    scene.pull_request = Some(PullRequest { mergeable: Some(false), head: "5trange".to_owned(), ..own });
+    let status = scene.effect();
+    assert!(matches!(status, Effect::SetCommitStatus { .. }), "{status:?}");
+    scene.tell(&status, Outcome::Done);
+    assert_eq!(scene.plan().effect, None);
+    assert!(scene.message().contains("somebody has pushed to its branch"), "{}", scene.message());
+}
+
+#[test]
+fn a_pause_holds_the_rebuilding_too_and_what_cannot_be_applied_blocks() {
+    let mut scene = Scene::reviewed().opened().kept();
+    let effect = rebuild(&mut scene);
+    let refused = Outcome::Refused { task: Some(1), message: "`x.yaml` has no image".to_owned() };
+    let report = scene.tell(&effect, refused);
+    assert_eq!(scene.state(), PromotionState::WaitingForMerge, "the base may be mended");
+    assert!(scene.message().ends_with("on the newest `main`: `x.yaml` has no image"), "{}", scene.message());
+    assert_eq!(report.retry, Some(SignedDuration::from_secs(1)));
+    scene.hold = Some("paused".to_owned());
+    assert!(!matches!(scene.effect(), Effect::Commit(_)));
+}
+
+#[test]
+fn audit_pull_requests_never_wait_for_ever_where_the_forge_only_refuses_to_merge() {
+    let mut scene = shown(Scene::new(json!({"pr": true})).opened());
+    let merge = scene.effect();
+    assert!(matches!(merge, Effect::MergePullRequest { .. }), "{merge:?}");
+    let said = "pull request #7 cannot be merged yet: Please try again later";
+    let fault = Outcome::Fault { message: said.to_owned(), retry: Retry::Soon };
+    for attempt in [1, 2] {
+        let told = report(&scene.snapshot(), &merge, &fault, attempt).status.unwrap();
+        assert!(!told.outputs.contains_key("conflict"), "the forge may still be comparing");
+    }
+    let told = report(&scene.snapshot(), &merge, &fault, 3).status;
+    scene.step.status = told;
+    let effect = scene.effect();
+    assert!(matches!(&effect, Effect::Commit(order) if order.replaces.is_some()), "{effect:?}");
+    // It was no conflict: merging is tried again.
+    scene.tell(&effect, Outcome::Fault { message: "nothing was touched".to_owned(), retry: Retry::Soon });
+    assert!(matches!(scene.effect(), Effect::MergePullRequest { .. }));
+    let blocked = Outcome::Blocked { message: "pull request #7 has a conflict".to_owned() };
+    scene.tell(&merge, blocked);
+    assert!(matches!(scene.effect(), Effect::Commit(_)), "where the forge says so there is no doubt");
+}
+
+#[test]
+fn a_base_that_says_it_all_already_needs_no_merge() {
+    let mut scene = Scene::reviewed().opened().kept();
+    let effect = rebuild(&mut scene);
+    let nothing = Outcome::Committed {
+        commit: "f00dfeed".to_owned(),
+        base: None,
+        pushed: false,
+        files: Vec::new(),
+        moves: Vec::new(),
+        source: None,
+    };
+    scene.tell(&effect, nothing);
+    let close = scene.effect();
+    let Effect::ClosePullRequest { number: 7, comment } = &close else { panic!("{close:?}") };
+    assert!(comment.contains("already says"), "{comment}");
+    let mut lost = Scene { step: scene.step.clone(), ..Scene::reviewed() };
+    scene.tell(&close, Outcome::Done);
+    scene.pull_request = None;
     scene.plan();
-    assert_eq!(scene.message(), "PR #7 has conflicts with `main`: resolve them, then merge it");
+    assert_eq!(scene.state(), PromotionState::HealthChecking);
+    // The same when the record of our closing got lost.
+    let read = lost.effect();
+    lost.tell(&read, Outcome::PullRequest(closed_pull_request()));
+    assert_eq!(lost.state(), PromotionState::HealthChecking);
 }
 
 #[test]

@@ -283,8 +283,8 @@ fn a_fault_is_told_and_tried_again_for_ever() {
     let asked = [(30, 30), (3600, 60), (0, 1)];
     for (after, seconds) in asked {
         let outcome = Outcome::Fault {
-            message: "rate limited".to_owned(),
-            retry_after: Some(SignedDuration::from_secs(after)),
+            message: "not now".to_owned(),
+            retry: Retry::After(SignedDuration::from_secs(after)),
         };
         let report = report(&scene.snapshot(), &commit, &outcome, 1);
         assert_eq!(report.retry, Some(SignedDuration::from_secs(seconds)), "asked for {after}");
@@ -295,6 +295,27 @@ fn a_fault_is_told_and_tried_again_for_ever() {
     let again = scene.tell(&commit, fault());
     assert_eq!(again.status, None, "the same trouble is written once");
     assert_eq!(scene.effect(), commit);
+}
+
+#[test]
+fn a_rate_limit_backs_off_from_1_s_to_5_min_with_jitter_and_an_unreachable_forge_is_tried_within_10_s() {
+    let mut scene = Scene::new(json!({}));
+    let commit = scene.effect();
+    let retry = |retry, attempt| {
+        let outcome = Outcome::Fault { message: "429".to_owned(), retry };
+        report(&scene.snapshot(), &commit, &outcome, attempt).retry.unwrap()
+    };
+    let seconds = SignedDuration::from_secs;
+    for attempt in 1..40u32 {
+        let least = seconds(300.min(1i64 << (attempt - 1).min(30)));
+        let wait = retry(Retry::Limited(None), attempt);
+        assert!(wait >= least && wait <= (least * 3 / 2).min(seconds(300)), "{attempt}: {wait:?}");
+        assert_eq!(wait, retry(Retry::Limited(None), attempt), "the same step waits the same");
+        assert!(retry(Retry::Soon, attempt) <= seconds(10));
+    }
+    for (asked, granted) in [(30, 30), (900, 900), (90_000, 3600), (0, 1)] {
+        assert_eq!(retry(Retry::Limited(Some(seconds(asked))), 1), seconds(granted), "Retry-After: {asked}");
+    }
 }
 
 #[test]

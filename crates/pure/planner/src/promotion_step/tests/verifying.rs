@@ -8,8 +8,6 @@ fn health_decides() {
     stuck["status"]["conditions"] = json!([
         {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "no progress"},
     ]);
-    let mut unreachable = facts(Vec::new());
-    unreachable.cluster_problem = Some("Secret `eu` has no key `kubeconfig`".to_owned());
     let cases = [
         (facts(vec![deployment("1.29.0")]), PromotionState::Verified, "Deployment `my-app` is Available"),
         (
@@ -26,11 +24,6 @@ fn health_decides() {
             facts(Vec::new()),
             PromotionState::HealthChecking,
             "checking health: Deployment `my-app` in namespace `prod` does not exist",
-        ),
-        (
-            unreachable,
-            PromotionState::HealthChecking,
-            "checking health: the cluster cannot be asked: Secret `eu` has no key `kubeconfig`",
         ),
     ];
     for (seen, state, message) in cases {
@@ -194,4 +187,94 @@ fn a_mixed_bundle_is_not_proven_by_its_images_alone() {
     scene.health = Some(seen);
     scene.plan();
     assert_eq!(scene.state(), PromotionState::Verified);
+}
+
+fn unseen(why: Unknown) -> HealthFacts {
+    // What was seen before the connection was cut would do.
+    HealthFacts { unknown: Some(why), ..facts(vec![deployment("1.29.0")]) }
+}
+
+#[test]
+fn a_cluster_that_cannot_be_reached_is_unknown_never_healthy_and_never_still_runs_the_old_version() {
+    let mut scene = Scene::new(json!({"health": {"cluster": "eu"}})).pushed();
+    let since = scene.now;
+    scene.health = Some(unseen(Unknown::Unreachable("connection refused".to_owned())));
+    let plan = scene.plan();
+    let message =
+        "health is unknown: the cluster has been unreachable since 2026-04-14T14:00:00Z: connection refused";
+    assert_eq!((scene.state(), scene.message().as_str()), (PromotionState::HealthChecking, message));
+    assert_eq!(plan.wake, Some(since + SignedDuration::from_secs(8)));
+    assert!(plan.notes.iter().any(|note| note.reason == "ClusterUnreachable"));
+    // Hours later, far beyond the timeout, it is neither failed nor forgotten since when.
+    scene.pass(SignedDuration::from_hours(3));
+    let plan = scene.plan();
+    assert_eq!((scene.state(), scene.message().as_str()), (PromotionState::HealthChecking, message));
+    assert_eq!((plan.status, plan.notes), (None, Vec::new()));
+    // When it is back, the whole time is left for the check.
+    scene.health = Some(facts(vec![deployment("1.28.0")]));
+    let plan = scene.plan();
+    assert_eq!(scene.state(), PromotionState::HealthChecking);
+    assert!(scene.message().contains("still runs 1.28.0"), "{}", scene.message());
+    assert!(scene.status().conditions.iter().all(|condition| condition.type_ != "ClusterUnreachable"));
+    assert_eq!(plan.wake, Some(scene.now + SignedDuration::from_secs(15)), "it may go away again");
+    scene.pass(SignedDuration::from_mins(10) - SignedDuration::from_secs(1));
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::HealthChecking);
+    scene.pass(SignedDuration::from_secs(1));
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::Failed);
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_used_blocks_until_somebody_acts() {
+    let mut scene = Scene::new(json!({"health": {"cluster": "eu"}})).pushed();
+    let problem = "the kubeconfig in the Secret `eu` cannot be used: `users[0].user.exec` is not permitted";
+    scene.health = Some(unseen(Unknown::Problem(problem.to_owned())));
+    scene.plan();
+    scene.pass(SignedDuration::from_hours(1));
+    scene.plan();
+    assert_eq!((scene.state(), scene.message().as_str()), (PromotionState::HealthChecking, problem));
+    assert!(scene.status().conditions.iter().any(|condition| condition.type_ == "Blocked"));
+    scene.health = Some(facts(vec![deployment("1.29.0")]));
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::Verified);
+    assert!(scene.status().conditions.iter().all(|condition| condition.type_ != "Blocked"));
+}
+
+#[test]
+fn where_nothing_proves_a_config_bundle_the_status_says_not_proven_and_the_soak_starts_only_then() {
+    let mut scene = Scene::new(json!({}));
+    scene.bundle = Some(config_bundle());
+    let mut scene = scene.pushed();
+    scene.health = Some(facts(vec![deployment("1.28.0")]));
+    let plan = scene.plan();
+    assert_eq!(scene.state(), PromotionState::HealthChecking);
+    assert_eq!(
+        scene.message(),
+        "not proven yet: Deployment `my-app` is Available, but nothing in it has changed since the push; without a proof \
+         it counts from 2026-04-14T14:10:00Z on"
+    );
+    let deadline = time("2026-04-14T14:10:00Z");
+    assert_eq!(plan.wake, Some(deadline));
+    // A rollout in the meantime is the proof.
+    let mut proven = Scene { step: scene.step.clone(), ..Scene::new(json!({})) };
+    proven.bundle = Some(config_bundle());
+    let mut newer = deployment("1.28.0");
+    newer["metadata"]["generation"] = json!(4);
+    newer["status"]["observedGeneration"] = json!(4);
+    proven.health = Some(facts(vec![newer]));
+    proven.plan();
+    assert_eq!(proven.state(), PromotionState::Verified);
+    assert!(proven.status().conditions.iter().all(|condition| condition.type_ != "HealthProven"));
+    // Without one the time of the check is waited for, and only then the soak begins.
+    scene.now = deadline;
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::Verified);
+    assert_eq!(scene.status().verified_at, Some(deadline));
+    assert!(scene.message().starts_with("not proven: "), "{}", scene.message());
+    let told = scene.status().conditions.into_iter().find(|condition| condition.type_ == "HealthProven");
+    assert_eq!(
+        told.map(|told| (told.status, told.reason)),
+        Some(("False".to_owned(), "NotProven".to_owned()))
+    );
 }

@@ -1,0 +1,189 @@
+//! Secrets that lead to clusters, and clusters that go away.
+
+use futures::future::BoxFuture;
+use kardinal_apiserver::{Options, ServeHandle, Server};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::*;
+
+/// A clock that stands still until it is told to move.
+struct Hands(Mutex<Timestamp>);
+
+impl Clock for Hands {
+    fn now(&self) -> Timestamp {
+        *self.0.lock().unwrap()
+    }
+
+    fn sleep_until(&self, instant: Timestamp) -> BoxFuture<'static, ()> {
+        let left = instant.duration_since(self.now());
+        // Somebody may have moved the hands meanwhile: the caller looks again.
+        let nap = if left.is_positive() { Duration::from_millis(5) } else { Duration::ZERO };
+        Box::pin(tokio::time::sleep(nap))
+    }
+}
+
+struct Bench {
+    own: Server,
+    clock: Arc<Hands>,
+    clusters: Clusters,
+    _changes: UnboundedReceiver<Change>,
+}
+
+impl Bench {
+    async fn new() -> Bench {
+        let own = Server::start(Options::default()).await.unwrap();
+        let clock = Arc::new(Hands(Mutex::new("2026-04-14T14:00:00Z".parse().unwrap())));
+        let (sender, changes) = mpsc::unbounded_channel();
+        let clusters = Clusters::new(
+            own.client("default"),
+            clock.clone(),
+            Policy::machine(kardinal_reach::Hosts::default()),
+            sender,
+            CancellationToken::new(),
+        );
+        Bench { own, clock, clusters, _changes: changes }
+    }
+
+    fn pass(&self, seconds: i64) {
+        *self.clock.0.lock().unwrap() += SignedDuration::from_secs(seconds);
+    }
+
+    fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.own.client("default"), "default")
+    }
+
+    async fn keep(&self, kubeconfig: &str) {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"kubeconfig": kubeconfig}});
+        let params = PatchParams::apply("test").force();
+        self.secrets().patch("eu", &params, &Patch::Apply(secret)).await.unwrap();
+    }
+
+    async fn reach(&self) -> Result<Arc<Remote>, Unknown> {
+        self.clusters.reach("default", "eu").await
+    }
+}
+
+async fn cluster() -> (Server, ServeHandle) {
+    let server = Server::start(Options::default()).await.unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let handle = server.serve(listener).await.unwrap();
+    (server, handle)
+}
+
+fn deployments() -> Gvk {
+    Gvk::parse("apps/v1", "Deployment").unwrap()
+}
+
+/// Asks until it is so. Only a failing test waits long.
+async fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+    for _ in 0..6000 {
+        if so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what}: still not so");
+}
+
+fn problem(found: Result<Arc<Remote>, Unknown>) -> String {
+    match found {
+        Err(Unknown::Problem(problem)) => problem,
+        Err(Unknown::Unreachable(why)) => panic!("unreachable: {why}"),
+        Ok(_) => panic!("it was reached"),
+    }
+}
+
+#[tokio::test]
+async fn a_changed_kubeconfig_secret_is_used_without_a_restart_and_the_watches_of_one_that_is_gone_end() {
+    let bench = Bench::new().await;
+    assert!(problem(bench.reach().await).contains("create it with the key `kubeconfig`"));
+    let ((_one, first), (_two, second)) = (cluster().await, cluster().await);
+    bench.keep(first.kubeconfig()).await;
+    let old = bench.reach().await.ok().unwrap();
+    old.watches.ensure(&deployments());
+    eventually("the first cluster is listed", || old.watches.view([&deployments()]).synced()).await;
+    assert!(Arc::ptr_eq(&old, &bench.reach().await.ok().unwrap()), "it is kept");
+    // The Secret leads elsewhere now.
+    bench.keep(second.kubeconfig()).await;
+    bench.pass(11);
+    let new = bench.reach().await.ok().unwrap();
+    assert!(!Arc::ptr_eq(&old, &new) && old.stop.is_cancelled() && !new.stop.is_cancelled());
+    bench.pass(11);
+    assert!(
+        Arc::ptr_eq(&new, &bench.reach().await.ok().unwrap()),
+        "the same Secret leads to the same watches"
+    );
+    // The Secret is gone.
+    bench.secrets().delete("eu", &DeleteParams::default()).await.unwrap();
+    bench.pass(11);
+    problem(bench.reach().await);
+    assert!(new.stop.is_cancelled() && lock(&bench.clusters.known).is_empty());
+    // Nobody looks any more.
+    bench.keep(first.kubeconfig()).await;
+    let idle = bench.reach().await.ok().unwrap();
+    bench.pass(301);
+    eventually("idle watches end", || idle.stop.is_cancelled()).await;
+    assert!(lock(&bench.clusters.known).is_empty());
+}
+
+#[tokio::test]
+async fn a_cluster_that_went_away_is_known_to_be_lost() {
+    let bench = Bench::new().await;
+    let (server, handle) = cluster().await;
+    bench.keep(handle.kubeconfig()).await;
+    let remote = bench.reach().await.ok().unwrap();
+    remote.watches.ensure(&deployments());
+    eventually("the cluster answers", || {
+        matches!(remote.reached(&deployments(), "prod", bench.clock.now()), Reached::Yes)
+    })
+    .await;
+    eventually("it is listed", || remote.watches.view([&deployments()]).synced()).await;
+    assert_eq!(remote.watches.view([&deployments()]).lost([&deployments()]), None);
+    handle.stop().await;
+    server.shutdown().await;
+    // What was seen is still there, and the watch says that it may be old.
+    eventually("its watch is lost", || {
+        let view = remote.watches.view([&deployments()]);
+        view.synced() && view.lost([&deployments()]).is_some()
+    })
+    .await;
+    bench.pass(11);
+    eventually("it does not answer", || {
+        matches!(remote.reached(&deployments(), "prod", bench.clock.now()), Reached::No(_))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_kubeconfig_from_a_secret_runs_nothing_and_reads_no_file() {
+    let bench = Bench::new().await;
+    let dir = tempfile::tempdir().unwrap();
+    let (touched, token) = (dir.path().join("touched"), dir.path().join("token"));
+    std::fs::write(&token, "a secret of the controller").unwrap();
+    let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    stranger.set_nonblocking(true).unwrap();
+    let server = format!("https://{}", stranger.local_addr().unwrap());
+    let users = [
+        (
+            "exec",
+            json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch",
+            "args": [&touched], "interactiveMode": "Never"}}),
+        ),
+        ("tokenFile", json!({"tokenFile": &token})),
+        ("client-key", json!({"client-certificate-data": "QQ==", "client-key": &token})),
+    ];
+    for (field, user) in users {
+        let config = json!({
+            "clusters": [{"name": "c", "cluster": {"server": server}}], "users": [{"name": "u", "user": user}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}], "current-context": "x",
+        });
+        bench.keep(&config.to_string()).await;
+        let why = problem(bench.reach().await);
+        assert!(why.contains(&format!("`users[0].user.{field}` is not permitted")), "{why}");
+        assert!(!why.contains("touched") && !why.contains("a secret"), "{why}");
+    }
+    assert!(!touched.exists(), "the command was run");
+    assert!(stranger.accept().is_err(), "somebody called the stranger");
+}

@@ -1,0 +1,36 @@
+//! `kardinal agent`: carries out the steps of one shard, on behalf of a control plane elsewhere.
+
+use std::sync::Arc;
+
+use kardinal_api::SYSTEM_NAMESPACE;
+use kardinal_cluster::install;
+use kardinal_controllers::{Replica, Settings, Shards};
+
+use super::controller::{greet, replica, work_until_asked};
+use crate::args::{AgentArguments, ServerArguments};
+use crate::{connect, outside};
+
+/// Works until it is asked to stop.
+pub(crate) fn run(arguments: AgentArguments) -> anyhow::Result<()> {
+    let (http, web) = (arguments.http, arguments.web.clone());
+    super::block_on(work_until_asked(http, web, prepare(arguments)))
+}
+
+async fn prepare(arguments: AgentArguments) -> anyhow::Result<Replica> {
+    let server = |kubeconfig, context| ServerArguments { kubeconfig, context, namespace: None };
+    let client = connect::client(&server(Some(arguments.control_plane_kubeconfig.clone()), None)).await?;
+    let own = connect::client(&server(arguments.kubeconfig.clone(), arguments.context.clone())).await?;
+    greet(&client).await?;
+    install::ensure_namespace(&client, SYSTEM_NAMESPACE).await;
+    let bounds = arguments.bounds.on_a_cluster();
+    let git = Arc::new(outside::git(arguments.git_cache_dir.clone(), None, &bounds));
+    let mut outside = outside::outside(client.clone(), git, None, &bounds)?;
+    outside.workloads = Some(own);
+    let settings = Settings {
+        concurrency: usize::from(arguments.concurrency),
+        policy_namespaces: arguments.policies.policy_namespaces.clone(),
+        shards: Shards::Only(arguments.shard.clone()),
+        ..Settings::default()
+    };
+    Ok(replica(client, settings, outside))
+}

@@ -1,0 +1,253 @@
+//! What happens on one connection, and until when it must go on.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::limits::ConnectionLimits;
+
+/// Shared by the stream, the requests and the supervisor of one connection.
+#[derive(Debug)]
+pub(super) struct Activity {
+    state: Mutex<State>,
+    /// Something has begun or ended, so another deadline may hold.
+    pub(super) changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    requests: usize,
+    /// HTTP/2 has frames between requests that mean nothing here; its pings watch over the connection.
+    multiplexed: bool,
+    resting_since: Instant,
+    head_since: Option<Instant>,
+    stalled_since: Option<Instant>,
+}
+
+/// What to do with a connection at its deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Overdue {
+    /// The client does not do its part.
+    Cut,
+    /// Nobody needs it; a request that is under way may still finish.
+    Rest,
+}
+
+impl Activity {
+    pub(super) fn new(now: Instant) -> Arc<Activity> {
+        let state = State {
+            requests: 0,
+            multiplexed: false,
+            resting_since: now,
+            head_since: Some(now),
+            stalled_since: None,
+        };
+        Arc::new(Activity { state: Mutex::new(state), changed: Notify::new() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When the connection is overdue unless something happens, and what it is then.
+    pub(super) fn deadline(&self, limits: &ConnectionLimits) -> Option<(Instant, Overdue)> {
+        let state = self.state();
+        let stalled = state.stalled_since.map(|since| (since + limits.write_timeout, Overdue::Cut));
+        let waiting = match (state.requests, state.head_since) {
+            (0, Some(since)) => Some((since + limits.header_timeout, Overdue::Cut)),
+            (0, None) => Some((state.resting_since + limits.idle_timeout, Overdue::Rest)),
+            _ => None,
+        };
+        stalled.into_iter().chain(waiting).min_by_key(|(at, _)| *at)
+    }
+
+    /// A head has arrived whole; its request lives as long as what is returned.
+    pub(super) fn begin(self: &Arc<Activity>, multiplexed: bool) -> InFlight {
+        let mut state = self.state();
+        state.requests += 1;
+        state.multiplexed = multiplexed;
+        state.head_since = None;
+        drop(state);
+        self.changed.notify_one();
+        InFlight { activity: self.clone() }
+    }
+
+    fn received(&self) {
+        let mut state = self.state();
+        if state.requests == 0 && state.head_since.is_none() && !state.multiplexed {
+            state.head_since = Some(Instant::now());
+            drop(state);
+            self.changed.notify_one();
+        }
+    }
+
+    fn sent(&self, stalled: bool) {
+        let mut state = self.state();
+        if state.stalled_since.is_some() != stalled {
+            state.stalled_since = stalled.then(Instant::now);
+            drop(state);
+            self.changed.notify_one();
+        }
+    }
+}
+
+/// A request that is not answered to its last byte.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    activity: Arc<Activity>,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let mut state = self.activity.state();
+        state.requests = state.requests.saturating_sub(1);
+        state.resting_since = Instant::now();
+        drop(state);
+        self.activity.changed.notify_one();
+    }
+}
+
+/// An answer that keeps its request in flight until it is sent.
+pub(super) struct Answer {
+    pub(super) body: Body,
+    pub(super) _in_flight: InFlight,
+}
+
+impl hyper::body::Body for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A stream that tells what comes and what does not go.
+pub(super) struct Watched<S> {
+    pub(super) stream: S,
+    pub(super) activity: Arc<Activity>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.activity.received();
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.activity.sent(written.is_pending());
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.activity.sent(flushed.is_pending());
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+        self.activity.sent(written.is_pending());
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn limits() -> ConnectionLimits {
+        let seconds = Duration::from_secs;
+        ConnectionLimits {
+            header_timeout: seconds(10),
+            idle_timeout: seconds(100),
+            write_timeout: seconds(50),
+            ..ConnectionLimits::default()
+        }
+    }
+
+    /// Seconds from now, and what happens then.
+    fn due(activity: &Activity) -> Option<(u64, Overdue)> {
+        activity
+            .deadline(&limits())
+            .map(|(at, overdue)| (at.saturating_duration_since(Instant::now()).as_secs(), overdue))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_has_its_time_and_rest_has_another() {
+        let activity = Activity::new(Instant::now());
+        assert_eq!(due(&activity), Some((10, Overdue::Cut)), "the first head is awaited");
+        tokio::time::advance(Duration::from_secs(4)).await;
+        activity.received();
+        assert_eq!(due(&activity), Some((6, Overdue::Cut)), "a part of it changes nothing");
+        let request = activity.begin(false);
+        assert_eq!(due(&activity), None, "requests have limits of their own");
+        activity.received();
+        drop(request);
+        assert_eq!(due(&activity), Some((100, Overdue::Rest)));
+        activity.received();
+        assert_eq!(due(&activity), Some((10, Overdue::Cut)), "another head has begun");
+        let request = activity.begin(false);
+        activity.sent(true);
+        assert_eq!(due(&activity), Some((50, Overdue::Cut)), "a client must take its answer");
+        activity.sent(false);
+        assert_eq!(due(&activity), None);
+        drop(request);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn frames_between_requests_begin_no_head() {
+        let activity = Activity::new(Instant::now());
+        drop(activity.begin(true));
+        activity.received();
+        assert_eq!(due(&activity), Some((100, Overdue::Rest)));
+    }
+}

@@ -1,0 +1,86 @@
+//! Names that came from outside, before they become part of a path: whatever is not a name of Kubernetes stops here.
+
+use super::Problem;
+
+/// The longest name of an object.
+const NAME: usize = 253;
+/// The longest name of a namespace.
+const LABEL: usize = 63;
+/// How much of a wrong name is repeated.
+const SHOWN: usize = 64;
+
+/// Makes sure that a text can be the name of an object: no `/`, `?`, `%` or `..` gets into a path with it.
+pub fn check_name(field: &str, name: &str) -> Result<(), Problem> {
+    let good = name.len() <= NAME && name.split('.').all(is_label);
+    match good {
+        true => Ok(()),
+        false => Err(wrong(field, name, "a name", "lower case letters, digits, `-` and `.`", NAME)),
+    }
+}
+
+/// Makes sure that a text can be the name of a namespace.
+pub fn check_namespace(field: &str, name: &str) -> Result<(), Problem> {
+    let good = name.len() <= LABEL && is_label(name);
+    match good {
+        true => Ok(()),
+        false => {
+            Err(wrong(field, name, "the name of a namespace", "lower case letters, digits and `-`", LABEL))
+        }
+    }
+}
+
+fn is_label(label: &str) -> bool {
+    let end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    label.starts_with(end) && label.ends_with(end) && label.chars().all(|c| end(c) || c == '-')
+}
+
+fn wrong(field: &str, name: &str, what: &str, allowed: &str, limit: usize) -> Problem {
+    // Escaped: a wrong name may hold anything, and its reader may be a terminal.
+    let shown: String = name.chars().take(SHOWN).flat_map(char::escape_default).collect();
+    let hint = format!("use {allowed}, a letter or digit at both ends, at most {limit} characters");
+    Problem::new(field, format!("`{shown}` is not {what}")).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_would_leave_their_place_in_a_path_are_refused() {
+        for good in ["a", "my-app", "my-app.v2", "0", &"x".repeat(253)] {
+            check_name("pipeline", good).unwrap();
+        }
+        for bad in [
+            "",
+            "x?watch=true",
+            "..",
+            "a/../b",
+            "a/b",
+            "a%2fb",
+            "a b",
+            "A",
+            "a.",
+            ".a",
+            "-a",
+            "a#b",
+            "a;b",
+            "a\nb",
+            "a\u{1b}[2Jb",
+            "é",
+            &"x".repeat(254),
+        ] {
+            let problem = check_name("pipeline", bad).unwrap_err();
+            assert_eq!(problem.field, "pipeline");
+            assert!(!problem.to_string().contains(char::is_control), "{problem}");
+            assert!(problem.message.len() < 800, "{problem}");
+        }
+    }
+
+    #[test]
+    fn namespaces_have_no_dots() {
+        check_namespace("namespace", "team-a").unwrap();
+        for bad in ["a.b", "team-a/pipelines", "x?watch=true", &"x".repeat(64)] {
+            check_namespace("namespace", bad).unwrap_err();
+        }
+    }
+}

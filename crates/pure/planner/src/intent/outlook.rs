@@ -1,0 +1,102 @@
+//! What a Bundle will do before it exists: for people who want to know first.
+
+use std::fmt::Write as _;
+
+use kardinal_api::kardinal::{Approval, Bundle, Pipeline, PolicyGate};
+use serde::Serialize;
+
+use super::history::{History, is_verified};
+use crate::bundle::problem::listed;
+use crate::bundle::{Problem, Route, Templates, is_finished, name_of};
+use crate::explain::display_version;
+
+/// The way of a Bundle that is about to be created.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outlook {
+    /// The environments on its way, each after those before it.
+    pub legs: Vec<Leg>,
+    /// Bundles that are on their way now and will give way to it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub supersedes: Vec<String>,
+}
+
+/// What happens in one environment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Leg {
+    /// The environment.
+    pub environment: String,
+    /// The version that it has now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The version that it will have.
+    pub to: String,
+    /// Whether somebody has to merge a pull request.
+    pub pull_request: bool,
+    /// The gates that have to be open.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<String>,
+}
+
+/// Tells the way of a Bundle from the Pipeline as it stands. `gates` are those of the Pipeline's namespace and of the
+/// policy namespaces.
+pub fn outlook(
+    pipeline: &Pipeline,
+    bundle: &Bundle,
+    bundles: &[&Bundle],
+    gates: &[&PolicyGate],
+    policy_namespaces: &[String],
+) -> Result<Outlook, Problem> {
+    let route = Route::intended(&pipeline.spec, bundle.spec.intent.as_ref())?;
+    let templates = Templates::collect(pipeline, gates, policy_namespaces);
+    let legs = route.stops().iter().map(|stop| {
+        let environment = stop.environment.name.as_str();
+        let present = History::of(bundles, environment, bundle.spec.kind()).present();
+        Leg {
+            environment: environment.to_owned(),
+            from: present.map(|bundle| kardinal_policy::version(&bundle.spec)),
+            to: kardinal_policy::version(&bundle.spec),
+            pull_request: stop.environment.approval() == Approval::PrReview,
+            gates: templates.guarding(environment).iter().map(|gate| gate.name().to_owned()).collect(),
+        }
+    });
+    let legs = legs.collect();
+    let gives_way = |other: &&&Bundle| {
+        let over = other.status.as_ref().and_then(|status| status.phase).is_some_and(is_finished);
+        let way = Route::intended(&pipeline.spec, other.spec.intent.as_ref());
+        let covered = way.is_ok_and(|way| {
+            way.names().filter(|name| !is_verified(other, name)).all(|name| route.contains(name))
+        });
+        !over && covered && other.spec.kind() == bundle.spec.kind()
+    };
+    let supersedes = bundles.iter().filter(gives_way).map(|other| name_of(&other.metadata).to_owned());
+    Ok(Outlook { legs, supersedes: supersedes.collect() })
+}
+
+impl Outlook {
+    /// The same as text for people.
+    pub fn render(&self) -> String {
+        let names = self.legs.iter().map(|leg| leg.environment.len()).max().unwrap_or_default();
+        let mut text = String::new();
+        for leg in &self.legs {
+            let to = display_version(&leg.to);
+            let change = match leg.from.as_deref().map(display_version) {
+                Some(from) if from == to => format!("{to} stays"),
+                Some(from) => format!("{from} → {to}"),
+                None => format!("gets {to}"),
+            };
+            let how = if leg.pull_request { "by a pull request that somebody merges" } else { "by itself" };
+            let gates = match leg.gates.as_slice() {
+                [] => String::new(),
+                gates => format!(", through {}", listed(gates.iter().map(String::as_str))),
+            };
+            let _ = writeln!(text, "  {:names$}  {change}, {how}{gates}", leg.environment);
+        }
+        if !self.supersedes.is_empty() {
+            let names = listed(self.supersedes.iter().map(String::as_str));
+            let _ = writeln!(text, "  {names} on its way now gives way to it");
+        }
+        text
+    }
+}

@@ -1,0 +1,285 @@
+//! The organisation's gates, as the step itself works them out from where the team cannot write.
+//!
+//! Gate instances, Graphs, `requiredGates` and statuses in the team's namespace are a view for people. Before anything in
+//! Git changes, the step asks the templates in the policy namespaces, with facts that carry the controller's seal.
+
+use jiff::{SignedDuration, Timestamp};
+use kardinal_api::kardinal::{Approval, Bundle, BundleType, GateStage, Pipeline, PolicyGate, PromotionStep};
+use kardinal_policy::{
+    EnvironmentFacts, Facts, Scope, Target, Written, decide, detail, guards, is_skip_permission, is_template,
+    recheck_interval, scope,
+};
+
+use super::draft::Draft;
+use super::tasks::{Task, TaskKind, tasks};
+use super::{Effect, Plan, Snapshot, change, pending};
+use crate::bundle::{Route, name_of};
+use crate::seal::{Key, trusted, trusted_previous};
+
+/// When to ask again for what could not be read.
+const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+
+/// What the organisation's gates say about one step.
+#[derive(Clone, Debug, Default)]
+pub struct Organisation {
+    asked: Vec<Asked>,
+    /// What the gates are told of the Bundle.
+    bundle: Option<Bundle>,
+    previous: Option<Bundle>,
+    /// Their answers now.
+    answers: Vec<Answer>,
+}
+
+/// One gate and the door at which it is asked.
+#[derive(Clone, Debug)]
+struct Asked {
+    template: PolicyGate,
+    environment: String,
+    approval: Approval,
+    upstreams: Vec<String>,
+}
+
+/// The answer of one gate of the organisation.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Answer {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) expression: String,
+    pub(super) ready: bool,
+    pub(super) reason: String,
+    /// What a pull request says about it.
+    pub(super) detail: String,
+    pub(super) asked_at: Timestamp,
+    /// When to ask again although nothing else happens.
+    wake: Timestamp,
+}
+
+/// What the answers are worked out from.
+#[derive(Clone, Copy)]
+pub struct Ground<'a> {
+    /// The step.
+    pub step: &'a PromotionStep,
+    /// Its Bundle.
+    pub bundle: &'a Bundle,
+    /// Its Pipeline.
+    pub pipeline: Option<&'a Pipeline>,
+    /// The gates in the namespaces that the operator has named; nobody else's count.
+    pub gates: &'a [PolicyGate],
+    /// The other Bundles of the Pipeline.
+    pub others: &'a [Bundle],
+    /// The steps of the Bundle.
+    pub steps: &'a [PromotionStep],
+    /// The controller's key.
+    pub key: &'a Key,
+    /// The one `now` of this pass.
+    pub now: Timestamp,
+}
+
+impl Organisation {
+    /// Asks the gates that guard the step.
+    pub fn of(ground: &Ground<'_>) -> Organisation {
+        let asked = required(ground);
+        if asked.is_empty() {
+            return Organisation::default();
+        }
+        let spec = &ground.step.spec;
+        let bundle = trusted(ground.key, &spec.pipeline, ground.bundle, ground.steps, ground.others);
+        let previous = trusted_previous(ground.key, &spec.pipeline, ground.others, &spec.environment);
+        let mut organisation = Organisation { asked, bundle: Some(bundle), previous, answers: Vec::new() };
+        organisation.answers = organisation.at(ground.now);
+        organisation
+    }
+
+    /// The answers at an instant.
+    pub(super) fn at(&self, now: Timestamp) -> Vec<Answer> {
+        let Some(bundle) = &self.bundle else { return Vec::new() };
+        self.asked.iter().map(|asked| asked.answer(bundle, self.previous.as_ref(), now)).collect()
+    }
+
+    pub(super) fn answers(&self) -> &[Answer] {
+        &self.answers
+    }
+
+    /// Whether a gate instance is the view of one of these gates.
+    pub(super) fn is_shown_by(&self, instance: &PolicyGate) -> bool {
+        let labels = instance.metadata.labels.as_ref();
+        let label = |name: &str| labels.and_then(|labels| labels.get(name)).map(String::as_str);
+        let template = label(kardinal_policy::GATE_TEMPLATE_LABEL);
+        let namespace = label(kardinal_policy::GATE_TEMPLATE_NAMESPACE_LABEL);
+        self.answers.iter().any(|answer| {
+            namespace == Some(&answer.namespace)
+                && template == Some(crate::bundle::label_value(&answer.name).as_str())
+        })
+    }
+
+    /// When the answers have to be worked out again although nothing else happens.
+    pub(super) fn wake(&self) -> Option<Timestamp> {
+        self.answers.iter().map(|answer| answer.wake).min()
+    }
+}
+
+impl Asked {
+    fn answer(&self, bundle: &Bundle, previous: Option<&Bundle>, now: Timestamp) -> Answer {
+        let Asked { template, environment, approval, upstreams } = self;
+        let environment = EnvironmentFacts { name: environment, approval: *approval, upstreams };
+        let facts = Facts { bundle, environment, previous, now };
+        let verdict = decide(&template.spec, &facts);
+        let again = now.saturating_add(recheck_interval(&template.spec)).unwrap_or(Timestamp::MAX);
+        Answer {
+            name: name_of(&template.metadata).to_owned(),
+            namespace: template.metadata.namespace.clone().unwrap_or_default(),
+            expression: template.spec.expression.clone(),
+            ready: verdict.ready,
+            reason: verdict.reason,
+            detail: detail(&template.spec, &facts),
+            asked_at: now,
+            wake: verdict.next_change.map_or(again, |change| change.min(again)),
+        }
+    }
+}
+
+/// The gates that guard a step: templates of the organisation that were there when the Bundle was created, asked before
+/// the environment changes; and those that are asked after one of the environments before it has changed.
+fn required(ground: &Ground<'_>) -> Vec<Asked> {
+    let Ground { step, bundle, pipeline, .. } = *ground;
+    let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let counts = |gate: &&PolicyGate| {
+        let written = gate.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        is_template(gate)
+            && !is_skip_permission(gate)
+            && scope(gate) == Scope::Org
+            && created.is_none_or(|created| written.is_none_or(|written| written <= created))
+    };
+    let upstreams = upstreams(step, bundle, pipeline);
+    let approval = step.spec.approval.unwrap_or_default();
+    let target = target(step, bundle.spec.kind());
+    let mut asked = Vec::new();
+    for template in ground.gates.iter().filter(counts) {
+        match template.spec.when.unwrap_or_default() {
+            GateStage::PreDeploy if guards(template, &target) => asked.push(Asked {
+                template: template.clone(),
+                environment: step.spec.environment.clone(),
+                approval,
+                upstreams: upstreams.clone(),
+            }),
+            GateStage::PreDeploy => {}
+            GateStage::PostDeploy => {
+                let behind = upstreams.iter().filter(|name| is_behind(template, name, ground));
+                asked.extend(behind.map(|name| Asked {
+                    template: template.clone(),
+                    environment: name.clone(),
+                    approval: approval_of(pipeline, name),
+                    upstreams: vec![name.clone()],
+                }));
+            }
+        }
+    }
+    asked.sort_by_key(|asked| {
+        let metadata = &asked.template.metadata;
+        (metadata.namespace.clone(), metadata.name.clone(), asked.environment.clone())
+    });
+    asked
+}
+
+/// Whether a gate guards an environment before the step's: by its name, or by where the Bundle's step there writes.
+fn is_behind(template: &PolicyGate, upstream: &str, ground: &Ground<'_>) -> bool {
+    let steps = ground.steps.iter().filter(|step| step.spec.environment == upstream);
+    let kind = ground.bundle.spec.kind();
+    kardinal_policy::applies_to(template, upstream)
+        || steps.into_iter().any(|step| guards(template, &target(step, kind)))
+}
+
+fn approval_of(pipeline: Option<&Pipeline>, environment: &str) -> Approval {
+    let environments = pipeline.iter().flat_map(|pipeline| &pipeline.spec.environments);
+    let mut named = environments.filter(|one| one.name == environment);
+    named.next().map(|one| one.approval()).unwrap_or_default()
+}
+
+/// The environments directly before the step's: as its annotation froze them, else as the Pipeline has them.
+fn upstreams(step: &PromotionStep, bundle: &Bundle, pipeline: Option<&Pipeline>) -> Vec<String> {
+    let frozen = pending::upstreams_of(step);
+    if !frozen.is_empty() {
+        return frozen
+            .split(',')
+            .map(|name| name.trim().to_owned())
+            .filter(|name| !name.is_empty())
+            .collect();
+    }
+    let route =
+        pipeline.and_then(|pipeline| Route::intended(&pipeline.spec, bundle.spec.intent.as_ref()).ok());
+    let stop = route.as_ref().and_then(|route| route.stop(&step.spec.environment));
+    stop.map(|stop| stop.upstreams.iter().map(|&name| name.to_owned()).collect()).unwrap_or_default()
+}
+
+/// What a step writes, and where. What cannot be told apart counts as everything below the environment's directory.
+pub fn target(step: &PromotionStep, kind: BundleType) -> Target {
+    let directory = change::directory(step);
+    let base = change::base_branch(step);
+    let (paths, branches) = match tasks(&step.spec, kind) {
+        Ok(tasks) => {
+            let pushed = change::target_branch(step, &tasks);
+            (tasks.iter().flat_map(|task| written(step, &directory, task)).collect(), vec![base, pushed])
+        }
+        Err(_) => (vec![Written::tree(&directory)], vec![base]),
+    };
+    Target { environment: step.spec.environment.clone(), paths, branches }
+}
+
+fn written(step: &PromotionStep, directory: &str, task: &Task) -> Vec<Written> {
+    let file = |name: &str| vec![Written::file(&format!("{directory}/{name}"))];
+    match &task.kind {
+        TaskKind::KustomizeImages => {
+            ["kustomization.yaml", "kustomization.yml", "Kustomization"].into_iter().flat_map(file).collect()
+        }
+        TaskKind::HelmImages { file: named, .. } => {
+            let settings = step.spec.update.as_ref().and_then(|update| update.helm.as_ref());
+            let default = settings.and_then(|settings| settings.values_file.as_deref());
+            file(named.as_deref().or(default).unwrap_or(kardinal_manifest::helm::VALUES))
+        }
+        TaskKind::YamlSet { file: named, .. } | TaskKind::ReplaceText { file: Some(named), .. } => {
+            file(named)
+        }
+        TaskKind::KustomizeBuild { output } => file(output),
+        TaskKind::ReplaceImages | TaskKind::ReplaceText { file: None, .. } | TaskKind::ConfigMerge { .. } => {
+            vec![Written::tree(directory)]
+        }
+        TaskKind::Clone
+        | TaskKind::Commit
+        | TaskKind::Push
+        | TaskKind::OpenPullRequest
+        | TaskKind::WaitForMerge
+        | TaskKind::HealthCheck
+        | TaskKind::Call(_) => Vec::new(),
+    }
+}
+
+/// Whether an effect changes what is in Git, or asks for it.
+pub(super) fn changes_git(effect: &Effect) -> bool {
+    matches!(effect, Effect::Commit(_) | Effect::OpenPullRequest(_) | Effect::MergePullRequest { .. })
+}
+
+/// What keeps the step from changing Git; `None` when the organisation has nothing against it.
+pub(super) fn blocker(snapshot: &Snapshot<'_>) -> Option<String> {
+    if snapshot.bundle.is_none() {
+        return Some(format!("waiting for Bundle `{}`: it does not exist", snapshot.step.spec.bundle_ref));
+    }
+    let organisation = match snapshot.organisation {
+        Ok(organisation) => organisation,
+        Err(unknown) => return Some(format!("waiting for the organisation's gates: {unknown}")),
+    };
+    let closed = organisation.answers().iter().find(|answer| !answer.ready)?;
+    Some(format!("held by gate `{}`: {}", closed.name, closed.reason))
+}
+
+/// The plan of a step that cannot know what the organisation says, and so does nothing at all.
+pub(super) fn unknown(snapshot: &Snapshot<'_>, why: &str) -> Plan {
+    let again = snapshot.now.saturating_add(ASK_AGAIN).unwrap_or(Timestamp::MAX);
+    Plan { wake: Some(again), ..hold(snapshot, format!("waiting for the organisation's gates: {why}")) }
+}
+
+/// The plan of a step that may not change Git now.
+pub(super) fn hold(snapshot: &Snapshot<'_>, why: String) -> Plan {
+    let mut draft = Draft::new(snapshot);
+    draft.say(why);
+    draft.plan()
+}

@@ -1,0 +1,377 @@
+//! The organisation's gates hold wherever the step comes from, and whatever the team has written.
+
+use kardinal_api::kardinal::PromotionStepGit;
+
+use super::*;
+use crate::promotion_step::body::fingerprint;
+use crate::seal::{Claim, trusted};
+
+fn gate(expression: &str, created: &str) -> PolicyGate {
+    from(json!({
+        "apiVersion": "kardinal.io/v1alpha1",
+        "kind": "PolicyGate",
+        "metadata": {
+            "name": "never", "namespace": "platform-policies", "creationTimestamp": created,
+            "labels": {"kardinal.io/scope": "org", "kardinal.io/applies-to": "prod"},
+        },
+        "spec": {"expression": expression},
+    }))
+}
+
+const BEFORE: &str = "2026-04-01T00:00:00Z";
+
+impl Scene {
+    fn asked(mut self, gates: &[PolicyGate]) -> Scene {
+        let bundle = self.bundle.as_mut().unwrap();
+        bundle.metadata.creation_timestamp = from(json!("2026-04-14T13:00:00Z"));
+        bundle.metadata.namespace = Some("default".to_owned());
+        bundle.metadata.uid = Some("b1".to_owned());
+        self.ask(gates);
+        self
+    }
+
+    fn ask(&mut self, gates: &[PolicyGate]) {
+        self.organisation = Ok(Organisation::of(&Ground {
+            step: &self.step,
+            bundle: self.bundle.as_ref().unwrap(),
+            pipeline: None,
+            gates,
+            others: &[],
+            steps: &[],
+            key: &self.key,
+            now: self.now,
+        }));
+    }
+}
+
+fn state(scene: &mut Scene, state: &str, outputs: Value) {
+    const TASKS: [&str; 7] = [
+        "git-clone",
+        "kustomize-set-image",
+        "git-commit",
+        "git-push",
+        "open-pr",
+        "wait-for-merge",
+        "health-check",
+    ];
+    let tasks = TASKS.map(|name| {
+        let done = state != "Promoting" && !matches!(name, "wait-for-merge" | "health-check");
+        json!({"name": name, "state": if done { "Completed" } else { "Pending" }})
+    });
+    scene.step.status = from(json!({"state": state, "outputs": outputs, "steps": tasks}));
+}
+
+#[test]
+fn a_closed_gate_of_the_organisation_holds_every_change_of_git() {
+    let held = |mut scene: Scene, place: &str| {
+        let plan = scene.plan();
+        assert_eq!(plan.effect, None, "{place}");
+        assert!(scene.message().starts_with("held by gate `never`: "), "{place}: {}", scene.message());
+        let again = scene.plan();
+        assert_eq!(again.status, None, "nothing new is nothing written: {place}");
+        assert!(again.wake.is_some(), "{place}");
+    };
+    let closed = [gate("false", BEFORE)];
+    held(Scene::new(json!({})).asked(&closed), "pending");
+    let mut pushing = Scene::new(json!({"pr": true})).asked(&closed);
+    state(&mut pushing, "Promoting", json!({}));
+    pushing.step.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    held(pushing, "pushing");
+    let mut opening = Scene::new(json!({"pr": true})).asked(&closed);
+    state(&mut opening, "Promoting", json!({"commit": "c1"}));
+    for task in &mut opening.step.status.as_mut().unwrap().steps[..4] {
+        task.state = TaskState::Completed;
+    }
+    held(opening, "opening a pull request");
+    let mut merging = Scene::new(json!({"pr": true})).asked(&closed);
+    state(&mut merging, "WaitingForMerge", json!({"commit": "c1", "prNumber": "3", "prState": "open"}));
+    merging.pull_request = Some(PullRequest {
+        number: 3,
+        url: "https://example.com/3".to_owned(),
+        state: PullRequestState::Open,
+        head: "c1".to_owned(),
+        merged_at: None,
+        merged_by: None,
+        merge_commit: None,
+        mergeable: Some(true),
+        approved_by: Vec::new(),
+    });
+    let snapshot = merging.snapshot();
+    let (evidence, status) = (fingerprint(&snapshot), waiting::status_key(&snapshot, "c1"));
+    let seal = merging.key.seal_commit(&merging.step, "c1").unwrap();
+    let outputs = &mut merging.step.status.as_mut().unwrap().outputs;
+    outputs.insert(draft::COMMIT_SEAL.to_owned(), seal);
+    outputs.insert(draft::EVIDENCE_KEY.to_owned(), evidence);
+    outputs.insert(draft::STATUS_KEY.to_owned(), status);
+    held(merging, "merging");
+}
+
+#[test]
+fn no_commit_is_merged_but_the_controllers_own_for_the_place_it_was_made_for() {
+    let mut scene = Scene::new(json!({"pr": true})).opened();
+    let shown = |scene: &mut Scene| {
+        let snapshot = scene.snapshot();
+        let head = scene.pull_request.as_ref().unwrap().head.clone();
+        let (evidence, status) = (fingerprint(&snapshot), waiting::status_key(&snapshot, &head));
+        let outputs = &mut scene.step.status.as_mut().unwrap().outputs;
+        outputs.insert(draft::EVIDENCE_KEY.to_owned(), evidence);
+        outputs.insert(draft::STATUS_KEY.to_owned(), status);
+    };
+    shown(&mut scene);
+    assert!(matches!(plan(&scene.snapshot()).effect, Some(Effect::MergePullRequest { .. })));
+    let good = scene.step.clone();
+    scene.step.status.as_mut().unwrap().outputs.insert(draft::COMMIT.to_owned(), "evil".to_owned());
+    assert_eq!(plan(&scene.snapshot()).effect, None, "another commit");
+    scene.step = good.clone();
+    scene.step.spec.path = Some("environments/elsewhere".to_owned());
+    assert_eq!(plan(&scene.snapshot()).effect, None, "another place");
+    scene.step = good.clone();
+    scene.step.spec.bundle_ref = "my-app-v0-9-0".to_owned();
+    assert!(
+        !matches!(plan(&scene.snapshot()).effect, Some(Effect::MergePullRequest { .. })),
+        "another Bundle"
+    );
+    scene.step = good;
+    scene.step.metadata.uid = Some("another".to_owned());
+    shown(&mut scene);
+    assert_eq!(plan(&scene.snapshot()).effect, None, "another step");
+}
+
+#[test]
+fn only_templates_of_the_organisation_that_were_there_before_the_bundle_count() {
+    let later = gate("false", "2026-04-14T13:00:01Z");
+    let mut team = gate("false", BEFORE);
+    team.metadata.labels.as_mut().unwrap().insert("kardinal.io/scope".to_owned(), "team".to_owned());
+    let mut instance = gate("false", BEFORE);
+    instance.metadata.labels.as_mut().unwrap().insert("kardinal.io/gate-template".to_owned(), "x".to_owned());
+    let mut permission = gate("false", BEFORE);
+    permission.spec.skip_permission = Some(true);
+    let mut elsewhere = gate("false", BEFORE);
+    elsewhere.metadata.labels.as_mut().unwrap().insert("kardinal.io/applies-to".to_owned(), "dev".to_owned());
+    let mut scene = Scene::new(json!({})).asked(&[later, team, instance, permission, elsewhere]);
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::Promoting);
+}
+
+#[test]
+fn a_gate_applies_by_where_the_environment_writes_whatever_its_name() {
+    let mut by_path = gate("false", BEFORE);
+    by_path.spec.applies_to_paths = vec!["environments/prod".to_owned()];
+    let mut by_branch = gate("false", BEFORE);
+    by_branch.spec.applies_to_branches = vec!["live".to_owned()];
+    let cases = [
+        (json!({"environment": "production", "path": "./environments//prod/"}), &by_path, true),
+        (json!({"environment": "production", "path": "environments/dev/../prod"}), &by_path, true),
+        (
+            json!({"environment": "production", "path": "environments", "update": {"strategy": "replace"}}),
+            &by_path,
+            true,
+        ),
+        (json!({"environment": "dev"}), &by_path, false),
+        (json!({"environment": "production", "git": {"branch": "live"}}), &by_branch, true),
+        (json!({"environment": "production", "git": {"branch": "main"}}), &by_branch, false),
+    ];
+    for (extra, gate, held) in cases {
+        let mut scene = Scene::new(extra.clone()).asked(std::slice::from_ref(gate));
+        scene.plan();
+        assert_eq!(scene.state() == PromotionState::Pending, held, "{extra}");
+    }
+    // What counts is the spec that the effect uses, not the one that the step began with.
+    let mut edited = Scene::new(json!({"environment": "dev"})).asked(std::slice::from_ref(&by_path));
+    edited.plan();
+    assert_eq!(edited.state(), PromotionState::Promoting);
+    edited.step.spec.path = Some("environments/prod".to_owned());
+    edited.ask(std::slice::from_ref(&by_path));
+    assert_eq!(edited.plan().effect, None);
+    assert!(edited.message().contains("held by gate `never`"), "{}", edited.message());
+    assert_eq!(edited.step.spec.git.as_ref().map(|git: &PromotionStepGit| git.branch.clone()), Some(None));
+}
+
+#[test]
+fn a_step_whose_bundle_or_gates_are_not_known_changes_nothing() {
+    let mut gone = Scene::new(json!({"pr": true}));
+    state(&mut gone, "WaitingForMerge", json!({"commit": "c1", "prNumber": "3", "prState": "open"}));
+    gone.bundle = None;
+    assert!(
+        crate::promotion_step::organisation::blocker(&gone.snapshot()).unwrap().contains("does not exist")
+    );
+    let mut unknown = Scene::new(json!({}));
+    unknown.organisation = Err("the Secret cannot be had".to_owned());
+    let plan = unknown.plan();
+    assert_eq!((plan.effect, plan.wake.is_some()), (None, true));
+    assert!(unknown.message().starts_with("waiting for the organisation's gates: "), "{}", unknown.message());
+}
+
+#[test]
+fn an_instance_is_only_a_view_of_the_organisations_gate() {
+    let template = gate("false", BEFORE);
+    let mut scene = Scene::new(json!({})).with_gate("my-app-never", ready()).asked(&[template]);
+    let labels = scene.gates.get_mut("my-app-never").unwrap().metadata.labels.as_mut().unwrap();
+    labels.insert("kardinal.io/gate-template-namespace".to_owned(), "platform-policies".to_owned());
+    scene.plan();
+    assert!(scene.message().starts_with("held by gate `never`: "), "{}", scene.message());
+    let mut scene = scene.asked(&[gate("true", BEFORE)]);
+    scene.set_gate("my-app-never", closed());
+    let labels = scene.gates.get_mut("my-app-never").unwrap().metadata.labels.as_mut().unwrap();
+    labels.insert("kardinal.io/gate-template-namespace".to_owned(), "platform-policies".to_owned());
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::Promoting);
+    let gates = scene.status().evidence.unwrap().policy_gates.unwrap();
+    assert_eq!(gates.len(), 1, "it is told once: {gates:?}");
+}
+
+#[test]
+fn soak_times_count_only_with_the_controllers_seal() {
+    let soak = || gate("bundle.upstreamSoakMinutes >= 30", BEFORE);
+    let mut scene = Scene::new(json!({})).asked(&[soak()]);
+    let record = |seal: Option<String>| {
+        from(json!({"environments": {"staging": {
+            "state": "Verified", "verifiedAt": "2026-04-14T13:00:00Z", "seal": seal,
+        }}}))
+    };
+    let forged = [None, Some(String::new()), Some("QUJD".to_owned())];
+    for seal in forged {
+        scene.bundle.as_mut().unwrap().status = record(seal.clone());
+        scene.ask(&[soak()]);
+        scene.plan();
+        assert_eq!(scene.state(), PromotionState::Pending, "{seal:?}");
+    }
+    let claim = |bundle: &Bundle, environment: &str| {
+        let claim =
+            Claim { bundle, pipeline: "my-app", environment, verified_at: time("2026-04-14T13:00:00Z") };
+        Key::new(&[7; 32]).unwrap().seal(&claim)
+    };
+    let bundle = scene.bundle.clone().unwrap();
+    let mut other = bundle.clone();
+    other.metadata.uid = Some("b2".to_owned());
+    let mut changed = bundle.clone();
+    changed.spec.artifacts.images[0].reference = "ghcr.io/myorg/my-app:evil".to_owned();
+    for (seal, open) in [
+        (claim(&other, "staging"), false),
+        (claim(&changed, "staging"), false),
+        (claim(&bundle, "dev"), false),
+        (claim(&bundle, "staging"), true),
+    ] {
+        scene.bundle.as_mut().unwrap().status = record(seal);
+        scene.ask(&[soak()]);
+        scene.plan();
+        assert_eq!(scene.state() == PromotionState::Promoting, open);
+    }
+}
+
+#[test]
+fn a_verification_carries_the_seal_and_the_seal_its_time() {
+    let mut scene = Scene::new(json!({})).asked(&[]);
+    state(&mut scene, "HealthChecking", json!({}));
+    let status = scene.step.status.as_mut().unwrap();
+    status.steps.retain(|task| !matches!(task.name.as_str(), "open-pr" | "wait-for-merge"));
+    status.seal = Some("forged".to_owned());
+    let snapshot = scene.snapshot();
+    let mut draft = draft::Draft::new(&snapshot);
+    draft.complete(4, "healthy");
+    draft.advance(&tasks(&scene.step.spec, snapshot.bundle.unwrap().spec.kind()).unwrap(), "");
+    scene.step.status = Some(draft.status.clone());
+    let bundle = trusted(&scene.key, "my-app", scene.bundle.as_ref().unwrap(), &[scene.step.clone()], &[]);
+    assert_eq!(bundle.status.unwrap().environments["prod"].verified_at, Some(scene.now));
+}
+
+#[test]
+fn a_rollback_counts_only_if_there_is_something_to_go_back_to() {
+    let bundle = |name: &str, created: &str, tag: &str| -> Bundle {
+        from(json!({
+            "apiVersion": "kardinal.io/v1alpha1", "kind": "Bundle",
+            "metadata": {
+                "name": name, "namespace": "default", "uid": name, "creationTimestamp": created,
+                "labels": {"kardinal.io/pipeline": "my-app"},
+            },
+            "spec": {"artifacts": {"images": [{"name": "app", "reference": format!("app:{tag}")}]}},
+        }))
+    };
+    let key = Key::new(&[7; 32]).unwrap();
+    let mut good = bundle("v1", "2026-04-01T00:00:00Z", "1");
+    let at = time("2026-04-01T01:00:00Z");
+    let claim = Claim { bundle: &good, pipeline: "my-app", environment: "prod", verified_at: at };
+    let seal = key.seal(&claim);
+    good.status =
+        from(json!({"environments": {"prod": {"verifiedAt": "2026-04-01T01:00:00Z", "seal": seal}}}));
+    let bad = bundle("v2", "2026-04-02T00:00:00Z", "2");
+    let back = |tag: &str, of: &str| {
+        let mut back = bundle("back", "2026-04-03T00:00:00Z", tag);
+        back.spec.provenance = from(json!({"rollbackOf": of}));
+        let labels = back.metadata.labels.as_mut().unwrap();
+        labels.insert("kardinal.io/rollback".to_owned(), "true".to_owned());
+        labels.insert("kardinal.io/emergency".to_owned(), "true".to_owned());
+        back
+    };
+    let mut unproven = good.clone();
+    unproven.status.as_mut().unwrap().environments.get_mut("prod").unwrap().seal = None;
+    for (bundle, others, real) in [
+        (back("1", "v2"), vec![good.clone(), bad.clone()], true),
+        (back("1", "nothing"), vec![good.clone(), bad.clone()], false),
+        (back("2", "v2"), vec![good.clone(), bad.clone()], false),
+        (back("evil", "v2"), vec![good.clone(), bad.clone()], false),
+        (back("1", "v2"), vec![unproven, bad.clone()], false),
+        (back("1", "v2"), vec![bad], false),
+    ] {
+        let known = trusted(&key, "my-app", &bundle, &[], &others);
+        assert_eq!(rollback_of(&known).is_some(), real, "{bundle:?}");
+        assert_eq!(known.metadata.labels.unwrap().contains_key("kardinal.io/emergency"), real);
+    }
+}
+
+#[test]
+fn an_override_counts_where_the_organisation_wrote_it_and_for_whom() {
+    let narrowed = |namespace: &str, bundle: Option<&str>| {
+        let mut gate = gate("false", BEFORE);
+        gate.spec.overrides = from(json!([{"reason": "because", "namespace": namespace, "bundle": bundle}]));
+        gate
+    };
+    for (gate, open) in [
+        (narrowed("default", Some("my-app-v1-29-0")), true),
+        (narrowed("default", None), true),
+        (narrowed("default", Some("my-app-v1-30-0")), false),
+        (narrowed("other", Some("my-app-v1-29-0")), false),
+    ] {
+        let mut scene = Scene::new(json!({})).asked(&[gate]);
+        scene.plan();
+        assert_eq!(scene.state() == PromotionState::Promoting, open);
+    }
+}
+
+#[test]
+fn a_forced_merge_over_a_closed_gate_is_recorded_as_such() {
+    let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).asked(&[gate("false", BEFORE)]);
+    state(&mut scene, "WaitingForMerge", json!({"commit": "c1", "prNumber": "3", "prState": "open"}));
+    scene.pull_request = Some(PullRequest {
+        number: 3,
+        url: "https://example.com/3".to_owned(),
+        state: PullRequestState::Merged,
+        head: "c1".to_owned(),
+        merged_at: Some(scene.now),
+        merged_by: Some("mallory".to_owned()),
+        merge_commit: Some("m1".to_owned()),
+        mergeable: None,
+        approved_by: Vec::new(),
+    });
+    scene.plan();
+    let gates = serde_json::to_value(scene.status().evidence.unwrap().policy_gates).unwrap();
+    assert_eq!((&gates[0]["name"], &gates[0]["result"]), (&json!("never"), &json!("fail")), "{gates}");
+    assert_eq!(gates[0]["forcedBy"], "mallory");
+    assert_eq!((&gates[1]["name"], &gates[1]["result"]), (&json!("soak"), &json!("pass")), "{gates}");
+    assert_eq!(gates[1].get("forcedBy"), None);
+}
+
+#[test]
+fn what_the_gates_judge_is_the_directory_that_is_written_to() {
+    for (path, written) in [
+        ("environments/prod", "environments/prod"),
+        ("./environments//prod/", "environments/prod"),
+        ("environments/prod.", "environments/prod."),
+        (".environments/prod", ".environments/prod"),
+        ("././", "."),
+    ] {
+        let mut scene = Scene::new(json!({}));
+        scene.step.spec.path = Some(path.to_owned());
+        assert_eq!(change::directory(&scene.step), written, "{path}");
+    }
+}

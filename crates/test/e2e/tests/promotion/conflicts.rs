@@ -1,0 +1,74 @@
+//! Pull requests that conflict with what somebody else has pushed.
+
+use anyhow::ensure;
+use kardinal_api::forge::PullRequestState;
+use kardinal_api::kardinal::{BundlePhase, PromotionState};
+use kardinal_testkit::shop::kustomization;
+use kardinal_testkit::{Shop, World, in_three_worlds};
+use serde_json::json;
+
+use crate::words::{has_version, pipeline, says};
+
+in_three_worlds!(promotions: a_pull_request_that_conflicts_with_a_strangers_edit_is_rebuilt_on_the_new_tip);
+in_three_worlds!(promotions: a_strangers_commit_on_our_branch_is_left_alone);
+
+const BUNDLE: &str = "my-app-v1-29-0";
+const FILE: &str = "environments/prod/kustomization.yaml";
+
+/// A pull request for prod is open, and then a stranger changes the same line on `main`.
+async fn overtaken<'a>(world: &'a World) -> anyhow::Result<Shop<'a>> {
+    let mut shop = Shop::open(world, &["prod"]).await?;
+    shop.run_workloads(&["prod"]);
+    shop.pipeline(pipeline(json!([{"name": "prod", "approval": "pr-review"}]))).await?;
+    shop.release(BUNDLE, "1.29.0", json!({})).await?;
+    shop.state(BUNDLE, "prod", PromotionState::WaitingForMerge).await?;
+    Ok(shop)
+}
+
+/// Lets the forge look at its branches, as a push over its own door would.
+async fn look(shop: &Shop<'_>, when: &str) -> anyhow::Result<()> {
+    shop.decide(BUNDLE, "prod", &json!({"metadata": {"annotations": {"test/look": when}}})).await
+}
+
+async fn a_pull_request_that_conflicts_with_a_strangers_edit_is_rebuilt_on_the_new_tip(
+    world: &World,
+) -> anyhow::Result<()> {
+    let shop = overtaken(world).await?;
+    let before = shop.request(BUNDLE, "prod").await?.status.and_then(|status| status.head_commit);
+    let theirs = kustomization("1.28.5");
+    let tip = shop.push(&shop.repository, "main", "a hotfix by hand", &[(FILE, Some(&theirs))])?;
+    look(&shop, "1").await?;
+    let short = tip.get(..7).unwrap_or_default().to_owned();
+    let request = world
+        .eventually("the pull request stands on the new tip", async || {
+            let request = shop.request(BUNDLE, "prod").await?;
+            let status = request.status.clone().unwrap_or_default();
+            let told = request.spec.comments.iter().any(|comment| comment.body.contains(&short));
+            let fits = status.mergeable == Some(true) && status.head_commit != before;
+            let true_body = request.spec.body.contains("1.28.5 to 1.29.0");
+            Ok(if fits && told && true_body { Ok(request) } else { Err(format!("{request:?}")) })
+        })
+        .await?;
+    ensure!(request.spec.comments.len() == 1, "{:?}", request.spec.comments);
+    shop.merge(BUNDLE, "prod", "alice").await?;
+    shop.phase(BUNDLE, BundlePhase::Verified).await?;
+    has_version(&shop, "prod", "1.29.0").await?;
+    shop.fsck()?;
+    shop.close().await
+}
+
+async fn a_strangers_commit_on_our_branch_is_left_alone(world: &World) -> anyhow::Result<()> {
+    let shop = overtaken(world).await?;
+    let ours = format!("kardinal/{BUNDLE}/prod");
+    let theirs = shop.push(&shop.repository, &ours, "by hand", &[("README.md", Some("hello\n"))])?;
+    look(&shop, "1").await?;
+    let hotfix = kustomization("1.28.5");
+    shop.push(&shop.repository, "main", "a hotfix by hand", &[(FILE, Some(&hotfix))])?;
+    look(&shop, "2").await?;
+    says(&shop, BUNDLE, "prod", "somebody has pushed to its branch").await?;
+    let request = shop.request(BUNDLE, "prod").await?;
+    let status = request.status.unwrap_or_default();
+    ensure!(status.head_commit.as_deref() == Some(theirs.as_str()), "{status:?}");
+    ensure!(status.state == Some(PullRequestState::Open) && request.spec.comments.is_empty(), "{status:?}");
+    shop.close().await
+}

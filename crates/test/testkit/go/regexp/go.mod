@@ -1,0 +1,3 @@
+module kardinal.test/regexp
+
+go 1.25
