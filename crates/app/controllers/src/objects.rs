@@ -132,6 +132,18 @@ impl Context {
         answer
     }
 
+    /// Takes the whole status of exactly this object away, whoever wrote it.
+    pub(crate) async fn forget_status(&self, id: &ObjectId, metadata: &ObjectMeta, manager: &str) -> Answer {
+        // The version keeps a status that was written in between.
+        let patch = json!({
+            "metadata": {"resourceVersion": metadata.resource_version, "uid": metadata.uid},
+            "status": null,
+        });
+        let answer = self.writer.merge(id, Some("status"), &patch, manager).await;
+        self.remember(id, &answer);
+        answer
+    }
+
     /// Writes the status of exactly this object and tells of its transitions; otherwise says when to look again.
     pub(crate) async fn report<S: Serialize>(
         &self,
@@ -172,7 +184,7 @@ impl Context {
             "resourceVersion": metadata.resource_version,
             "uid": metadata.uid,
         }});
-        let answer = self.writer.merge(id, &patch, manager).await;
+        let answer = self.writer.merge(id, None, &patch, manager).await;
         if on {
             self.remember(id, &answer);
         }

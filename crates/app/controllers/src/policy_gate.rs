@@ -152,7 +152,7 @@ impl Observation {
         let key = context.key().await?;
         let pipeline = pipeline_name(bundle).unwrap_or_default();
         let previous = trusted_previous(key, pipeline, &others, &place.environment);
-        self.proven = Some((trusted(key, pipeline, bundle, &[], &others), previous));
+        self.proven = Some((trusted(key, (pipeline, &place.environment), bundle, &[], &others), previous));
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! The PromotionStep controller.
 
 mod act;
+mod confirm;
 mod edit;
 mod observe;
 mod render;

@@ -75,7 +75,7 @@ async fn count_again(writer: &Writer, component: &str, id: &ObjectId, now: Times
         answer => return answer,
     };
     let patch = json!({"count": count.saturating_add(1), "lastTimestamp": seconds(now)});
-    writer.merge(id, &patch, component).await
+    writer.merge(id, None, &patch, component).await
 }
 
 /// The same transition of the same object has the same name, so a repetition is counted, not added.

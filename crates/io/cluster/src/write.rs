@@ -102,12 +102,21 @@ impl Writer {
         self.send(id, request).await
     }
 
-    /// A JSON merge patch.
-    pub async fn merge(&self, id: &ObjectId, patch: &Value, manager: &str) -> Answer {
+    /// A JSON merge patch of the object, or of its status when `subresource` is `status`.
+    pub async fn merge(
+        &self,
+        id: &ObjectId,
+        subresource: Option<&str>,
+        patch: &Value,
+        manager: &str,
+    ) -> Answer {
         let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
         let request = async |kind: Resolved| {
             let request = Request::new(kind.path(id.namespace.as_deref()));
-            request.patch(&id.name, &params, &Patch::Merge(patch))
+            match subresource {
+                Some(name) => request.patch_subresource(name, &id.name, &params, &Patch::Merge(patch)),
+                None => request.patch(&id.name, &params, &Patch::Merge(patch)),
+            }
         };
         self.send(id, request).await
     }

@@ -11,6 +11,9 @@ pub enum Error {
     /// The commit that was asked for is not in the repository, or its short id means several.
     #[error("{0}")]
     NoCommit(String),
+    /// Others have written to the order's own branch, and what they wrote is not overwritten.
+    #[error("{0}")]
+    Overtaken(String),
     /// The order's own change failed on the tree it was given.
     #[error(transparent)]
     Change(#[from] ChangeError),

@@ -53,7 +53,8 @@ pub struct Order {
     pub message: String,
     /// Who and when. The time is part of the commit id, so it should not come from a clock.
     pub author: Author,
-    /// A trailer line. A commit that carries it is this order's own, from an earlier life.
+    /// A trailer line. A commit that carries it is this order's own, from an earlier life, if it also holds what the order
+    /// makes of its parent: anybody can write a line.
     pub identity: String,
     /// The order's own commit at the tip of `branch` that a new one on the newest `base` shall take the place of. Commits
     /// of others on the branch are never overwritten.
@@ -90,6 +91,12 @@ pub struct Author {
 pub trait Change: Send + Sync {
     /// Says what to write, given the tree as it is now.
     fn apply<'a>(&'a self, tree: &'a dyn Tree) -> BoxFuture<'a, Result<Vec<Write>, ChangeError>>;
+
+    /// Asked when the commit is made and nothing but the push is left to do, with the paths that it changes: fetching and
+    /// editing may have taken long, and what allowed the change may not hold any more.
+    fn confirm<'a>(&'a self, _files: &'a [String]) -> BoxFuture<'a, Result<(), ChangeError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// The files of one commit, read only. Paths use `/`, start at the root and never leave it; symbolic links

@@ -110,7 +110,7 @@ impl Session {
                 stack.results.push(Ok(Committed { kind: Outcome::AlreadyThere, ..twin.clone() }));
                 continue;
             }
-            let earlier = self.earlier(Some(branch), tip, order).await?;
+            let earlier = self.own_commit(Some(branch), tip, order, tip).await?;
             let result = match earlier {
                 Some(earlier) => Ok(earlier),
                 None => own(self.build(order, stack.head, &mut stack.objects).await)?,
@@ -162,23 +162,23 @@ impl Session {
         tip: Option<ObjectId>,
     ) -> Result<Option<Committed>, Failure> {
         let own = match tip {
-            Some(tip) => self.earlier(None, tip, order).await?,
+            Some(tip) => self.own_commit(None, tip, order, base).await?,
             None => None,
         };
         if order.replaces.is_none() && own.is_some() {
             return Ok(own);
         }
-        if let Some(merged) = self.earlier(Some(&order.base), base, order).await? {
+        if let Some(merged) = self.own_commit(Some(&order.base), base, order, base).await? {
             return Ok(Some(merged));
         }
         let (Some(replaced), Some(tip)) = (&order.replaces, tip) else { return Ok(None) };
         let branch = &order.branch;
         let Some(own) = own.filter(|own| tip == own.commit.as_str()) else {
-            return Err(Failure::problem(format!(
+            return Err(Failure::Plain(Error::Overtaken(format!(
                 "somebody has pushed to `{branch}`, and what others write is not overwritten: settle the conflict with \
                  `{}` there, or close the pull request",
                 order.base
-            )));
+            ))));
         };
         if own.commit != *replaced {
             return Ok(Some(own));
@@ -202,8 +202,42 @@ impl Session {
         )))
     }
 
-    /// The order's own commit from an earlier life. What was found is kept for a branch that has a name here.
-    async fn earlier(
+    /// The order's own commit from an earlier life, in the history of `tip`. The line that names the order is only where to
+    /// look: whoever can push can write it, too.
+    async fn own_commit(
+        &self,
+        branch: Option<&str>,
+        tip: ObjectId,
+        order: &Order,
+        base: ObjectId,
+    ) -> Result<Option<Committed>, Failure> {
+        let Some(found) = self.marked(branch, tip, order).await? else { return Ok(None) };
+        let known = order.replaces.as_ref() == Some(&found.commit);
+        Ok(if known || self.is_own(order, &found, base).await? { Some(found) } else { None })
+    }
+
+    /// Whether a commit is what the order makes of its only parent, and that parent is in the history of the base: to merge
+    /// it brings in nothing else.
+    async fn is_own(&self, order: &Order, found: &Committed, base: ObjectId) -> Result<bool, Failure> {
+        let commit = objects::parse_id(&found.commit)?;
+        let parents = self.with_store(move |store| history::parents(&store.local(), commit)).await?;
+        let [parent] = parents.as_slice() else { return Ok(false) };
+        let parent = *parent;
+        if !self.contains(&base.to_string(), &parent.to_string()).await? {
+            return Ok(false);
+        }
+        let wanted = match self.edited(order, parent).await {
+            Ok(edited) => edited.tree,
+            // It cannot be made there, so nobody has made it there for us.
+            Err(Failure::Plain(Error::Change(_))) => return Ok(false),
+            Err(failure) => return Err(failure),
+        };
+        let tree = self.with_store(move |store| objects::tree_of(&store.local(), commit)).await?;
+        Ok(tree == wanted)
+    }
+
+    /// The commit that carries the order's line. What was found is kept for a branch that has a name here.
+    async fn marked(
         &self,
         branch: Option<&str>,
         tip: ObjectId,
@@ -231,37 +265,36 @@ impl Session {
         objects: &mut Vec<NewObject>,
     ) -> Result<Committed, Failure> {
         let root = self.with_store(move |store| objects::tree_of(&store.local(), parent)).await?;
+        let mut edited = self.edited(order, parent).await?;
+        if edited.tree == root {
+            let there = self.with_store(move |store| describe(store, parent)).await?;
+            return Ok(Committed { kind: Outcome::NothingToDo, files: Vec::new(), ..there });
+        }
+        order.change.confirm(&edited.files).await?;
+        let commit = commit::commit(order, edited.tree, parent)?;
+        let done = Committed {
+            commit: commit.id.to_string(),
+            parent: Some(parent.to_string()),
+            kind: Outcome::Pushed,
+            files: edited.files,
+        };
+        edited.objects.push(commit);
+        let made = edited.objects;
+        let made = self.with_store(move |store| objects::write(&store.local(), &made).map(|()| made)).await?;
+        objects.extend(made);
+        Ok(done)
+    }
+
+    /// What the order's change makes of a commit.
+    async fn edited(&self, order: &Order, parent: ObjectId) -> Result<edit::Edited, Failure> {
+        let root = self.with_store(move |store| objects::tree_of(&store.local(), parent)).await?;
         let snapshot = Snapshot::new(self.store.repo.clone(), root);
         let writes = order.change.apply(&snapshot).await;
         if let Some(damage) = snapshot.damage() {
             return Err(damage);
         }
-        let (writes, order) = (writes?, order.clone());
-        let (done, made) = self
-            .with_store(move |store| {
-                let repo = store.local();
-                let mut edited = edit::edit(&repo, root, &writes)?;
-                if edited.tree == root {
-                    let kind = Outcome::NothingToDo;
-                    return Ok((
-                        Committed { kind, files: Vec::new(), ..describe(store, parent)? },
-                        Vec::new(),
-                    ));
-                }
-                let commit = commit::commit(&order, edited.tree, parent)?;
-                let done = Committed {
-                    commit: commit.id.to_string(),
-                    parent: Some(parent.to_string()),
-                    kind: Outcome::Pushed,
-                    files: edited.files,
-                };
-                edited.objects.push(commit);
-                objects::write(&repo, &edited.objects)?;
-                Ok((done, edited.objects))
-            })
-            .await?;
-        objects.extend(made);
-        Ok(done)
+        let writes = writes?;
+        self.with_store(move |store| edit::edit(&store.local(), root, &writes)).await
     }
 }
 

@@ -10,11 +10,11 @@ pub type Future<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
 /// One repository on a forge.
 pub trait Forge: Send + Sync {
-    /// The newest pull request in any state from this branch whose body contains the marker. Forges without a
-    /// filter by branch list all their pull requests for it; [`Forge::create`] is cheaper where one is wanted anyway.
-    fn find<'a>(&'a self, head: &'a str, marker: &'a str) -> Future<'a, Option<PullRequest>>;
+    /// The newest pull request in any state from one branch into another whose body contains the marker. Forges without
+    /// a filter by branch list all their pull requests for it; [`Forge::create`] is cheaper where one is wanted anyway.
+    fn find<'a>(&'a self, head: &'a str, base: &'a str, marker: &'a str) -> Future<'a, Option<PullRequest>>;
 
-    /// Creates a pull request, or returns the one with the same branch and marker, in whatever state it is: asking
+    /// Creates a pull request, or returns the one with the same branches and marker, in whatever state it is: asking
     /// twice gives one pull request.
     fn create<'a>(&'a self, new: &'a NewPullRequest) -> Future<'a, PullRequest>;
 
@@ -25,8 +25,9 @@ pub trait Forge: Send + Sync {
     /// Changes title, body or labels; what is `None` stays.
     fn update<'a>(&'a self, number: u64, changes: &'a Changes) -> Future<'a, ()>;
 
-    /// Merges, but only if the branch is still at this commit. Merged already is fine.
-    fn merge<'a>(&'a self, number: u64, head_sha: &'a str) -> Future<'a, PullRequest>;
+    /// Merges, but only if the branch is still at this commit and the pull request still goes into this base: people can
+    /// point it at another one. Merged already is fine.
+    fn merge<'a>(&'a self, number: u64, head_sha: &'a str, base: &'a str) -> Future<'a, PullRequest>;
 
     /// Closes without merging, after saying why. Closed or merged already is fine; then nothing is said.
     fn close<'a>(&'a self, number: u64, comment: Option<&'a str>) -> Future<'a, ()>;
@@ -78,6 +79,10 @@ pub struct PullRequest {
     pub url: String,
     /// Open, merged or closed.
     pub state: PullRequestState,
+    /// The branch that it comes from; empty when that is not one of the repository itself.
+    pub head: String,
+    /// The branch that it goes into now: people can point it at another one.
+    pub base: String,
     /// The commit at the tip of its branch.
     pub head_sha: String,
     /// Its body, in Markdown.
@@ -145,6 +150,11 @@ pub enum CommitState {
     Success,
     /// Bad.
     Failure,
+}
+
+/// Why a pull request that people have pointed at another branch is not merged. Whoever reads it again sees where it goes.
+pub(crate) fn redirected(number: u64, wanted: &str, base: &str) -> Error {
+    Error::fault(format!("pull request #{number} goes into `{base}` by now instead of `{wanted}`"))
 }
 
 impl CommitState {

@@ -13,6 +13,7 @@ use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::forge::{
     Changes, CommitStatus, Forge, Future, NewPullRequest, PullRequest, PullRequestState, Review, last_words,
+    redirected,
 };
 use crate::http::{Answer, Http, Session};
 use crate::open::Access;
@@ -39,11 +40,11 @@ impl Gitea {
         Ok(Gitea { api: Api { session, address, root, needs: NEEDS, paging } })
     }
 
-    /// The newest of ours from this branch. Gitea cannot filter by branch, but lists the newest first.
-    async fn newest(&self, head: &str, marker: &str) -> Result<Option<PullRequestWire>, Error> {
+    /// The newest of ours between these branches. Gitea cannot filter by branch, but lists the newest first.
+    async fn newest(&self, head: &str, base: &str, marker: &str) -> Result<Option<PullRequestWire>, Error> {
         let mut url = self.api.in_repository(&["pulls"]);
         url.query_pairs_mut().append_pair("state", "all");
-        let ours = |pull: PullRequestWire| pull.is_from(head, marker).then_some(pull);
+        let ours = |pull: PullRequestWire| pull.is_ours(head, base, marker).then_some(pull);
         self.api.search("list_pull_requests", "list pull requests", &url, ours).await
     }
 
@@ -67,7 +68,7 @@ impl Gitea {
 
     async fn create_or_find(&self, new: &NewPullRequest) -> Result<PullRequest, Error> {
         if self.may_exist(&new.base, &new.head).await?
-            && let Some(known) = self.newest(&new.head, &new.marker).await?
+            && let Some(known) = self.newest(&new.head, &new.base, &new.marker).await?
         {
             return self.with_labels(known, &new.labels).await;
         }
@@ -80,7 +81,7 @@ impl Gitea {
         let answer = self.api.ask("create_pull_request", Method::POST, url, Some(body)).await?;
         match answer.status {
             status if status.is_success() => Ok(answer.json::<PullRequestWire>()?.into_pull_request()),
-            StatusCode::CONFLICT => match self.newest(&new.head, &new.marker).await? {
+            StatusCode::CONFLICT => match self.newest(&new.head, &new.base, &new.marker).await? {
                 Some(known) => self.with_labels(known, &new.labels).await,
                 None => Err(Error::Problem(format!(
                     "there is an open pull request from `{}` into `{}` in {} that is not ours ({}); close it, so that \
@@ -148,7 +149,14 @@ impl Gitea {
         Ok(())
     }
 
-    async fn merge_at(&self, number: u64, head_sha: &str) -> Result<PullRequest, Error> {
+    async fn merge_at(&self, number: u64, head_sha: &str, base: &str) -> Result<PullRequest, Error> {
+        let before = self.read(number).await?;
+        if before.state() == PullRequestState::Merged {
+            return Ok(before.into_pull_request());
+        }
+        if before.base() != base {
+            return Err(redirected(number, base, before.base()));
+        }
         let style = self.merge_style().await?;
         let body = json!({ "Do": style, "head_commit_id": head_sha });
         let url = self.api.pull(number, &["merge"]);
@@ -211,8 +219,10 @@ impl Gitea {
 }
 
 impl Forge for Gitea {
-    fn find<'a>(&'a self, head: &'a str, marker: &'a str) -> Future<'a, Option<PullRequest>> {
-        Box::pin(async move { Ok(self.newest(head, marker).await?.map(PullRequestWire::into_pull_request)) })
+    fn find<'a>(&'a self, head: &'a str, base: &'a str, marker: &'a str) -> Future<'a, Option<PullRequest>> {
+        Box::pin(
+            async move { Ok(self.newest(head, base, marker).await?.map(PullRequestWire::into_pull_request)) },
+        )
     }
 
     fn create<'a>(&'a self, new: &'a NewPullRequest) -> Future<'a, PullRequest> {
@@ -231,8 +241,8 @@ impl Forge for Gitea {
         Box::pin(self.edit(number, changes))
     }
 
-    fn merge<'a>(&'a self, number: u64, head_sha: &'a str) -> Future<'a, PullRequest> {
-        Box::pin(self.merge_at(number, head_sha))
+    fn merge<'a>(&'a self, number: u64, head_sha: &'a str, base: &'a str) -> Future<'a, PullRequest> {
+        Box::pin(self.merge_at(number, head_sha, base))
     }
 
     fn close<'a>(&'a self, number: u64, comment: Option<&'a str>) -> Future<'a, ()> {

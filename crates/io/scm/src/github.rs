@@ -13,6 +13,7 @@ use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::forge::{
     Changes, CommitStatus, Forge, Future, NewPullRequest, PullRequest, PullRequestState, Review, last_words,
+    redirected,
 };
 use crate::http::{Answer, Http, Session};
 use crate::open::Access;
@@ -60,12 +61,12 @@ impl Github {
         Ok(all)
     }
 
-    async fn newest(&self, head: &str, marker: &str) -> Result<Option<PullRequestWire>, Error> {
-        Ok(self.of_branch(head).await?.into_iter().find(|pull| pull.is_ours(marker)))
+    async fn newest(&self, head: &str, base: &str, marker: &str) -> Result<Option<PullRequestWire>, Error> {
+        Ok(self.of_branch(head).await?.into_iter().find(|pull| pull.is_ours(base, marker)))
     }
 
     async fn create_or_find(&self, new: &NewPullRequest) -> Result<PullRequest, Error> {
-        if let Some(known) = self.newest(&new.head, &new.marker).await? {
+        if let Some(known) = self.newest(&new.head, &new.base, &new.marker).await? {
             return self.with_labels(known, &new.labels).await;
         }
         let body = json!({ "head": new.head, "base": new.base, "title": new.title, "body": new.body });
@@ -86,7 +87,7 @@ impl Github {
             let known = self.of_branch(&new.head).await?;
             let open =
                 known.iter().find(|pull| pull.state() == PullRequestState::Open).map(|pull| pull.number);
-            if let Some(ours) = known.into_iter().find(|pull| pull.is_ours(&new.marker)) {
+            if let Some(ours) = known.into_iter().find(|pull| pull.is_ours(&new.base, &new.marker)) {
                 return self.with_labels(ours, &new.labels).await;
             }
             return Err(match open {
@@ -160,7 +161,14 @@ impl Github {
         Ok(())
     }
 
-    async fn merge_at(&self, number: u64, head_sha: &str) -> Result<PullRequest, Error> {
+    async fn merge_at(&self, number: u64, head_sha: &str, base: &str) -> Result<PullRequest, Error> {
+        let before = self.read(number).await?;
+        if before.state() == PullRequestState::Merged {
+            return Ok(before.into_pull_request());
+        }
+        if before.base() != base {
+            return Err(redirected(number, base, before.base()));
+        }
         let body = json!({ "sha": head_sha, "merge_method": self.merge_method().await? });
         let url = self.api.pull(number, &["merge"]);
         let answer = self.api.ask("merge_pull_request", Method::PUT, url, Some(body)).await?;
@@ -231,8 +239,10 @@ fn api_root(address: &Address) -> Result<Url, Error> {
 }
 
 impl Forge for Github {
-    fn find<'a>(&'a self, head: &'a str, marker: &'a str) -> Future<'a, Option<PullRequest>> {
-        Box::pin(async move { Ok(self.newest(head, marker).await?.map(PullRequestWire::into_pull_request)) })
+    fn find<'a>(&'a self, head: &'a str, base: &'a str, marker: &'a str) -> Future<'a, Option<PullRequest>> {
+        Box::pin(
+            async move { Ok(self.newest(head, base, marker).await?.map(PullRequestWire::into_pull_request)) },
+        )
     }
 
     fn create<'a>(&'a self, new: &'a NewPullRequest) -> Future<'a, PullRequest> {
@@ -251,8 +261,8 @@ impl Forge for Github {
         Box::pin(self.edit(number, changes))
     }
 
-    fn merge<'a>(&'a self, number: u64, head_sha: &'a str) -> Future<'a, PullRequest> {
-        Box::pin(self.merge_at(number, head_sha))
+    fn merge<'a>(&'a self, number: u64, head_sha: &'a str, base: &'a str) -> Future<'a, PullRequest> {
+        Box::pin(self.merge_at(number, head_sha, base))
     }
 
     fn close<'a>(&'a self, number: u64, comment: Option<&'a str>) -> Future<'a, ()> {

@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 use crate::error::Error;
 use crate::forge::{
     Changes, CommitState, CommitStatus, Forge, Future, NewPullRequest, PullRequest, PullRequestState, Review,
+    redirected,
 };
 
 /// Who kardinal is on its own forge, and the field manager of what it writes.
@@ -49,9 +50,10 @@ impl Local {
         Ok(self.pull_requests.list(&params).await.map_err(sort)?.items)
     }
 
-    async fn newest(&self, head: &str, marker: &str) -> Result<Option<wire::PullRequest>, Error> {
+    async fn newest(&self, head: &str, base: &str, marker: &str) -> Result<Option<wire::PullRequest>, Error> {
         let all = self.all().await?.into_iter();
-        let ours = all.filter(|pr| pr.spec.head == head && pr.spec.body.contains(marker));
+        let ours =
+            all.filter(|pr| pr.spec.head == head && pr.spec.base == base && pr.spec.body.contains(marker));
         Ok(ours.max_by_key(|pr| {
             let created = pr.metadata.creation_timestamp.as_ref().map(|time| time.0);
             (created, pr.status.as_ref().and_then(|status| status.number))
@@ -67,7 +69,7 @@ impl Local {
     }
 
     async fn create_once(&self, new: &NewPullRequest) -> Result<PullRequest, Error> {
-        if let Some(found) = self.newest(&new.head, &new.marker).await? {
+        if let Some(found) = self.newest(&new.head, &new.base, &new.marker).await? {
             return read(&found);
         }
         let name = object_name(&self.repository, &new.head, &new.marker);
@@ -86,12 +88,13 @@ impl Local {
             Ok(created) => read(&created),
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 let there = self.pull_requests.get(&name).await.map_err(sort)?;
-                if there.spec.body.contains(&new.marker) {
+                if there.spec.body.contains(&new.marker) && there.spec.base == new.base {
                     return read(&there);
                 }
                 Err(Error::Problem(format!(
-                    "PullRequest `{name}` has lost the line `{}` of its body; put it back, or delete the object",
-                    new.marker
+                    "PullRequest `{name}` has lost the line `{}` of its body, or its base `{}`; put it back, or delete \
+                     the object",
+                    new.marker, new.base
                 )))
             }
             Err(error) => Err(sort(error)),
@@ -126,10 +129,13 @@ impl Local {
         Err(soon(format!("pull request #{number} is being changed by somebody else")))
     }
 
-    async fn merge_at(&self, number: u64, head_sha: &str) -> Result<PullRequest, Error> {
+    async fn merge_at(&self, number: u64, head_sha: &str, base: &str) -> Result<PullRequest, Error> {
         let before = self.numbered(number).await?;
         if state(&before) == PullRequestState::Merged {
             return read(&before);
+        }
+        if before.spec.base != base {
+            return Err(redirected(number, base, &before.spec.base));
         }
         let pr = self
             .edit(number, |_, spec| {
@@ -217,8 +223,8 @@ impl Local {
 }
 
 impl Forge for Local {
-    fn find<'a>(&'a self, head: &'a str, marker: &'a str) -> Future<'a, Option<PullRequest>> {
-        Box::pin(async move { self.newest(head, marker).await?.as_ref().map(read).transpose() })
+    fn find<'a>(&'a self, head: &'a str, base: &'a str, marker: &'a str) -> Future<'a, Option<PullRequest>> {
+        Box::pin(async move { self.newest(head, base, marker).await?.as_ref().map(read).transpose() })
     }
 
     fn create<'a>(&'a self, new: &'a NewPullRequest) -> Future<'a, PullRequest> {
@@ -233,8 +239,8 @@ impl Forge for Local {
         Box::pin(self.change(number, changes))
     }
 
-    fn merge<'a>(&'a self, number: u64, head_sha: &'a str) -> Future<'a, PullRequest> {
-        Box::pin(self.merge_at(number, head_sha))
+    fn merge<'a>(&'a self, number: u64, head_sha: &'a str, base: &'a str) -> Future<'a, PullRequest> {
+        Box::pin(self.merge_at(number, head_sha, base))
     }
 
     fn close<'a>(&'a self, number: u64, comment: Option<&'a str>) -> Future<'a, ()> {
@@ -321,6 +327,8 @@ fn read(pr: &wire::PullRequest) -> Result<PullRequest, Error> {
         number,
         url: status.url.clone().unwrap_or_default(),
         state: state(pr),
+        head: pr.spec.head.clone(),
+        base: pr.spec.base.clone(),
         head_sha,
         body: pr.spec.body.clone(),
         merged_at: status.merged_at,

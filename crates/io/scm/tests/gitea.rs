@@ -68,7 +68,7 @@ fn fault<T>(result: Result<T, Error>) -> String {
 async fn merge(forge: &Arc<dyn Forge>, number: u64, sha: &str) -> anyhow::Result<PullRequest> {
     let tries = async {
         loop {
-            match forge.merge(number, sha).await {
+            match forge.merge(number, sha, "main").await {
                 Err(Error::Fault { .. }) => tokio::time::sleep(Duration::from_millis(20)).await,
                 other => return other,
             }
@@ -95,7 +95,7 @@ async fn a_pull_request_lives_from_creation_to_merge() -> anyhow::Result<()> {
     let Some(gitea) = Gitea::start()? else { return Ok(()) };
     let (url, sha) = repository(&gitea)?;
     let forge = forge(&url, &gitea.token);
-    assert_eq!(forge.find(HEAD, MARKER).await?, None);
+    assert_eq!(forge.find(HEAD, "main", MARKER).await?, None);
 
     let first = forge.create(&promotion(HEAD)).await?;
     let second = forge.create(&promotion(HEAD)).await?;
@@ -104,7 +104,7 @@ async fn a_pull_request_lives_from_creation_to_merge() -> anyhow::Result<()> {
         (1, PullRequestState::Open, sha.as_str())
     );
     assert_eq!(second.number, 1);
-    assert_eq!(forge.find(HEAD, MARKER).await?.unwrap().number, 1);
+    assert_eq!(forge.find(HEAD, "main", MARKER).await?.unwrap().number, 1);
     assert_eq!(forge.find(HEAD, "<!-- kardinal-step: 9999 -->").await?, None, "another step's marker");
     assert_eq!(forge.find("main", MARKER).await?, None, "another branch");
     let all = gitea.get_json("/repos/operator/app/pulls?state=all")?;
@@ -148,15 +148,15 @@ async fn a_pull_request_lives_from_creation_to_merge() -> anyhow::Result<()> {
     let combined = gitea.get_json(&format!("/repos/operator/app/commits/{sha}/status"))?;
     assert_eq!(combined.get("state").and_then(Value::as_str), Some("success"));
 
-    assert!(fault(forge.merge(1, &"0".repeat(40)).await).contains("moved"));
+    assert!(fault(forge.merge(1, &"0".repeat(40), "main").await).contains("moved"));
     let merged = merge(&forge, 1, &sha).await?;
     assert_eq!((merged.state, merged.merged_by.as_deref()), (PullRequestState::Merged, Some("operator")));
     assert!(merged.merged_at.is_some() && merged.merge_commit.is_some());
     assert_eq!(gitea.file("app", "main", "prod/version.yaml")?.as_deref(), Some("tag: v2\n"));
-    assert_eq!(forge.merge(1, &sha).await?.state, PullRequestState::Merged, "merging twice is fine");
+    assert_eq!(forge.merge(1, &sha, "main").await?.state, PullRequestState::Merged, "merging twice is fine");
     forge.close(1, Some("too late")).await?;
     gitea.delete_branch("app", HEAD)?;
-    let found = forge.find(HEAD, MARKER).await?.unwrap();
+    let found = forge.find(HEAD, "main", MARKER).await?.unwrap();
     assert_eq!((found.state, found.head_sha), (PullRequestState::Merged, sha), "found without its branch");
     assert_eq!(forge.create(&promotion(HEAD)).await?.number, 1, "what is merged is not opened again");
     Ok(())
@@ -187,12 +187,12 @@ async fn closed_ones_are_found_on_any_page_and_the_newest_counts() -> anyhow::Re
         names(&gitea.get_json("/repos/operator/app/issues/6/labels")?, "name"),
         ["a", "b", "c", "d", "e"]
     );
-    assert_eq!(forge.find(HEAD, MARKER).await?.unwrap().number, 1);
+    assert_eq!(forge.find(HEAD, "main", MARKER).await?.unwrap().number, 1);
     // The same branch again, for another step: each finds its own.
     let second =
         NewPullRequest { marker: "<!-- second -->".to_owned(), body: "<!-- second -->".to_owned(), ..new };
     assert_eq!(forge.create(&second).await?.number, 7);
-    assert_eq!(forge.find(HEAD, MARKER).await?.unwrap().number, 1);
+    assert_eq!(forge.find(HEAD, "main", MARKER).await?.unwrap().number, 1);
     assert_eq!(forge.find(HEAD, "<!-- second -->").await?.unwrap().number, 7);
     // One that somebody opened by hand from our branch is not ours.
     let third =
@@ -217,9 +217,9 @@ async fn a_fork_that_copies_branch_and_marker_is_not_ours() -> anyhow::Result<()
     gitea.post_as("mallory", "/repos/mallory/app/contents", &change)?;
     let forged = json!({ "head": format!("mallory:{HEAD}"), "base": "main", "title": "x", "body": MARKER });
     gitea.post_as("mallory", "/repos/operator/app/pulls", &forged)?;
-    assert_eq!(forge.find(HEAD, MARKER).await?, None);
+    assert_eq!(forge.find(HEAD, "main", MARKER).await?, None);
     assert_eq!(forge.create(&promotion(HEAD)).await?.number, 2);
-    assert_eq!(forge.find(HEAD, MARKER).await?.unwrap().number, 2);
+    assert_eq!(forge.find(HEAD, "main", MARKER).await?.unwrap().number, 2);
     Ok(())
 }
 
@@ -230,11 +230,12 @@ async fn problems_say_what_to_do() -> anyhow::Result<()> {
 
     let token = gitea.create_token("operator", "short-lived", &["write:repository", "write:issue"])?;
     let short_lived = forge(&url, &token);
-    assert_eq!(short_lived.find(HEAD, MARKER).await?, None);
+    assert_eq!(short_lived.find(HEAD, "main", MARKER).await?, None);
     gitea.delete_token("operator", "short-lived")?;
-    for message in
-        [problem(short_lived.find(HEAD, MARKER).await), problem(short_lived.create(&promotion(HEAD)).await)]
-    {
+    for message in [
+        problem(short_lived.find(HEAD, "main", MARKER).await),
+        problem(short_lived.create(&promotion(HEAD)).await),
+    ] {
         assert!(message.contains("revoked") && message.contains("spec.git.secretRef"), "{message}");
         assert!(!message.contains(&token), "{message}");
     }
@@ -277,7 +278,7 @@ async fn problems_say_what_to_do() -> anyhow::Result<()> {
     gitea.protect_branch("app", "main", 2)?;
     let refused = tokio::time::timeout(PATIENCE, async {
         loop {
-            match operator.merge(number, &sha).await {
+            match operator.merge(number, &sha, "main").await {
                 Err(Error::Fault { .. }) => tokio::time::sleep(Duration::from_millis(20)).await,
                 other => return other,
             }

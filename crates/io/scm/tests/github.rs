@@ -103,7 +103,7 @@ async fn find_reads_all_pages_and_takes_the_newest_of_ours() {
         }
     })
     .await;
-    let found = forge(&server).find(HEAD, MARKER).await.unwrap().unwrap();
+    let found = forge(&server).find(HEAD, "main", MARKER).await.unwrap().unwrap();
     assert_eq!((found.number, found.state), (70, PullRequestState::Merged));
     assert_eq!(found.merged_at, Some("2026-11-02T10:00:00Z".parse().unwrap()));
     let asked = server.asked();
@@ -112,7 +112,7 @@ async fn find_reads_all_pages_and_takes_the_newest_of_ours() {
     for part in ["state=all", "head=acme%3Akardinal%2Fapp-v2%2Fprod", "per_page=100"] {
         assert!(asked[0].path.contains(part), "{}", asked[0].path);
     }
-    assert!(forge(&server).find("other-branch", MARKER).await.unwrap().is_none());
+    assert!(forge(&server).find("other-branch", "main", MARKER).await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn a_fork_that_copies_branch_and_marker_is_not_ours() {
             Say::json(200, &json!([forged, ours(5)]))
         })
         .await;
-        assert_eq!(forge(&server).find(HEAD, MARKER).await.unwrap().unwrap().number, 5);
+        assert_eq!(forge(&server).find(HEAD, "main", MARKER).await.unwrap().unwrap().number, 5);
     }
 }
 
@@ -301,7 +301,7 @@ async fn a_merge_names_the_commit_and_a_way_that_the_repository_allows() {
         }
     })
     .await;
-    let merged = forge(&server).merge(5, "1111").await.unwrap();
+    let merged = forge(&server).merge(5, "1111", "main").await.unwrap();
     assert_eq!((merged.state, merged.merged_by.as_deref()), (PullRequestState::Merged, Some("alice")));
     assert!(merged.merge_commit.is_some());
     let asked = server.asked();
@@ -323,7 +323,7 @@ async fn a_refused_merge_is_told_apart() {
             _ => Say::json(200, &ours(5)),
         })
         .await;
-        let error = forge(&server).merge(5, "1111").await.unwrap_err();
+        let error = forge(&server).merge(5, "1111", "main").await.unwrap_err();
         assert_eq!(matches!(error, Error::Fault { .. }), is_fault, "{error:?}");
         assert!(error.to_string().contains(message), "{error}");
     }
@@ -388,9 +388,9 @@ async fn a_token_never_shows_even_if_the_server_repeats_it() {
     for status in [401, 403, 404, 422, 500] {
         let server = Server::start(move |_, _| refused(status, &format!("no good: {TOKEN}"))).await;
         for error in [
-            forge(&server).find(HEAD, MARKER).await.unwrap_err(),
+            forge(&server).find(HEAD, "main", MARKER).await.unwrap_err(),
             forge(&server).create(&new_pull_request()).await.unwrap_err(),
-            forge(&server).merge(5, "1111").await.unwrap_err(),
+            forge(&server).merge(5, "1111", "main").await.unwrap_err(),
         ] {
             let shown = format!("{error} {error:?}");
             assert!(!shown.contains(TOKEN), "{shown}");

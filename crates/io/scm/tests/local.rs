@@ -90,15 +90,15 @@ fn fault<T: std::fmt::Debug>(told: Result<T, Error>) -> String {
 #[tokio::test]
 async fn creating_twice_makes_one_and_it_is_found() {
     let world = World::new().await;
-    assert_eq!(world.forge.find("kardinal/v2/prod", MARKER).await, Ok(None));
+    assert_eq!(world.forge.find("kardinal/v2/prod", "main", MARKER).await, Ok(None));
     world.opened().await;
     let created = world.forge.create(&new()).await.unwrap();
     assert_eq!((created.number, created.head_sha.as_str()), (7, HEAD));
     assert_eq!((created.state, created.mergeable), (PullRequestState::Open, Some(true)));
     assert_eq!(world.forge.get(7).await.unwrap(), created);
-    assert_eq!(world.forge.find("kardinal/v2/prod", MARKER).await.unwrap(), Some(created));
-    assert_eq!(world.forge.find("other", MARKER).await, Ok(None));
-    assert_eq!(world.forge.find("kardinal/v2/prod", "<!-- kardinal-step: 2 -->").await, Ok(None));
+    assert_eq!(world.forge.find("kardinal/v2/prod", "main", MARKER).await.unwrap(), Some(created));
+    assert_eq!(world.forge.find("other", "main", MARKER).await, Ok(None));
+    assert_eq!(world.forge.find("kardinal/v2/prod", "main", "<!-- kardinal-step: 2 -->").await, Ok(None));
     fault(world.forge.get(8).await);
     let spec = world.only().await.spec;
     assert_eq!((spec.author.as_deref(), spec.desired()), (Some("kardinal"), wire::Desired::Open));
@@ -121,26 +121,26 @@ async fn a_body_without_our_marker_is_not_ours() {
 async fn a_merge_is_asked_for_and_waited_for() {
     let world = World::new().await;
     let name = world.opened().await;
-    assert!(fault(world.forge.merge(7, HEAD).await).contains("is being merged"));
+    assert!(fault(world.forge.merge(7, HEAD, "main").await).contains("is being merged"));
     let asked = world.only().await;
     assert_eq!(asked.spec.desired(), wire::Desired::Merged);
     assert_eq!(asked.spec.expected_head.as_deref(), Some(HEAD));
     assert_eq!(asked.spec.merged_by.as_deref(), Some("kardinal"));
     // Asking again writes nothing.
-    fault(world.forge.merge(7, HEAD).await);
+    fault(world.forge.merge(7, HEAD, "main").await);
     assert_eq!(world.only().await.metadata.resource_version, asked.metadata.resource_version);
     let conflict = json!({ "observedGeneration": asked.metadata.generation, "conditions": [{
         "type": "Mergeable", "status": "False", "reason": "Conflicts", "message": "both changed `a`",
         "lastTransitionTime": "2030-01-01T00:00:00Z" }] });
     world.answer(&name, conflict).await;
-    let told = world.forge.merge(7, HEAD).await;
+    let told = world.forge.merge(7, HEAD, "main").await;
     assert!(
         matches!(&told, Err(Error::Problem(message)) if message.contains("both changed `a`")),
         "{told:?}"
     );
     let merged = json!({ "state": "Merged", "mergeCommit": "abc", "mergedBy": "alice", "mergedAt": "2030-01-01T00:00:01Z" });
     world.answer(&name, merged).await;
-    let told = world.forge.merge(7, HEAD).await.unwrap();
+    let told = world.forge.merge(7, HEAD, "main").await.unwrap();
     assert_eq!(told.state, PullRequestState::Merged);
     assert_eq!((told.merge_commit.as_deref(), told.merged_by.as_deref()), (Some("abc"), Some("alice")));
     // What is merged cannot be closed, and nothing is said.

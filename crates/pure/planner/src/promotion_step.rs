@@ -32,7 +32,7 @@ pub use crate::graph::Note;
 use crate::health::HealthFacts;
 use crate::seal::Key;
 pub use change::rollback_of;
-pub use facts::{gate_texts, hold, image_moves};
+pub use facts::{Hold, gate_texts, hold, image_moves};
 pub use lane::is_outside;
 pub use organisation::{Ground, Organisation, target};
 pub(crate) use report::TRYING_AGAIN;
@@ -57,7 +57,7 @@ pub struct Snapshot<'a> {
     /// The other steps of the same Bundle, while the step has a pull request to fill.
     pub siblings: Vec<&'a PromotionStep>,
     /// Why everything is held, such as a paused Pipeline.
-    pub hold: Option<String>,
+    pub hold: Option<Hold>,
     /// What the organisation's gates say; else why that is not known, which holds the step as a closed gate does.
     pub organisation: Result<&'a Organisation, &'a str>,
     /// What the controller seals its verifications with.
@@ -90,6 +90,10 @@ pub struct PullRequest {
     pub url: String,
     /// Where it stands.
     pub state: PullRequestState,
+    /// The branch that it comes from; empty when that is not one of the repository itself.
+    pub branch: String,
+    /// The branch that it goes into now: people can point it at another one.
+    pub base: String,
     /// The newest commit of its branch.
     pub head: String,
     /// When it was merged.
@@ -118,6 +122,8 @@ pub enum PullRequestState {
 /// One thing to do in the world.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
+    /// Take away a status that the controller did not write. Answered by [`Outcome::Done`].
+    ForgetStatus,
     /// Add [`FINALIZER`] to the step.
     AddFinalizer,
     /// Remove [`FINALIZER`] from the step.
@@ -142,12 +148,15 @@ pub enum Effect {
         /// All of its labels.
         labels: Vec<String>,
     },
-    /// Merge it, if its head still is this commit. Answered by [`Outcome::PullRequest`].
+    /// Merge it, if its head still is this commit and it still goes into this branch. Answered by
+    /// [`Outcome::PullRequest`].
     MergePullRequest {
         /// Its number.
         number: u64,
         /// The commit that may be merged.
         head_sha: String,
+        /// The branch that it may be merged into.
+        base: String,
     },
     /// Say something on it. Answered by [`Outcome::Done`].
     CommentPullRequest {
@@ -168,6 +177,8 @@ pub enum Effect {
     FindPullRequest {
         /// The branch that it comes from.
         head: String,
+        /// The branch that it goes into.
+        base: String,
         /// What its body must contain.
         marker: String,
     },
@@ -374,6 +385,16 @@ pub enum Outcome {
         /// Why.
         message: String,
     },
+    /// What allowed it does not hold any more; nothing was done.
+    Held {
+        /// What holds it now.
+        message: String,
+    },
+    /// Others have written to the step's own branch, and what they wrote stays.
+    Overtaken {
+        /// What to do about it.
+        message: String,
+    },
     /// It cannot be done as asked, however often it is tried: the files or the order are wrong.
     Refused {
         /// The task whose edit was refused.
@@ -442,11 +463,22 @@ impl Plan {
 }
 
 /// Decides what to do next. Whatever led there, nothing changes in Git that the organisation's gates hold.
+///
+/// A status that the controller did not write is nobody's word: the step begins again, and finds what it really has done.
+/// Of one that is over only the record is left, and nothing is done because of it.
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
+    let step = snapshot.step;
     if let Err(unknown) = snapshot.organisation
-        && !is_over(snapshot.step)
+        && !is_over(step)
     {
         return organisation::unknown(snapshot, unknown);
+    }
+    match snapshot.key {
+        Some(key) if key.proves_progress(step) => {}
+        _ if is_over(step) && step.metadata.deletion_timestamp.is_none() => return Plan::default(),
+        Some(_) => return Plan::act(Effect::ForgetStatus),
+        // Nothing is cleared up by a record of which nobody knows whose it is.
+        None => return Plan { wake: Some(organisation::ask_again(snapshot)), ..Plan::default() },
     }
     let mut plan = decide(snapshot);
     if plan.changes_git()
@@ -459,6 +491,22 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
         plan.wake = plan.wake.into_iter().chain(again).min();
     }
     plan
+}
+
+/// What speaks against an effect that was planned a while ago, when nothing but the push is left to do. `files` are those
+/// that really change: a gate that guards a place must not depend on how a step describes what it writes.
+pub fn objection(snapshot: &Snapshot<'_>, effect: &Effect, files: &[String]) -> Option<Outcome> {
+    let again = plan(snapshot);
+    if again.effect.as_ref() != Some(effect) {
+        let told = again.status.and_then(|status| status.message);
+        let message = told.unwrap_or_else(|| "what is to be done has changed in the meantime".to_owned());
+        return Some(Outcome::Held { message });
+    }
+    let target = target(snapshot.step, snapshot.bundle?.spec.kind());
+    let strange = files.iter().find(|file| !target.covers(file))?;
+    let message =
+        format!("the change would write `{strange}`, which is not where this step says that it writes");
+    Some(Outcome::Refused { task: None, message })
 }
 
 /// Whether a step may still have to ask gates.

@@ -1,8 +1,11 @@
-//! What the controller proves to itself: that it was the one who found an environment healthy, and when.
+//! What the controller proves to itself: that it was the one who found an environment healthy, and when; and how far it
+//! has come with a step.
 //!
 //! Whoever owns a namespace can write the status of its Bundles and steps. What the organisation's gates are told comes
 //! from there, so each verification carries a seal that only the holder of the controller's key can make. A seal that
 //! is copied proves what it proved before: the same Bundle, the same content, the same environment, the same time.
+//! The same goes for the progress of a step: an earlier status of the same step that is put back is what a crash would
+//! have left, and every effect can be done again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use jiff::Timestamp;
 use kardinal_api::kardinal::{
-    Bundle, EnvironmentStatus, PIPELINE_LABEL, PromotionState, PromotionStep, Provenance,
+    Bundle, EnvironmentStatus, PIPELINE_LABEL, PromotionState, PromotionStep, PromotionStepStatus, Provenance,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -20,8 +23,8 @@ use crate::bundle::{AUTOMATIC_ANNOTATION, EMERGENCY_LABEL, ROLLBACK_LABEL, age, 
 
 /// What a seal is about; the version keeps later formats apart.
 const VERIFICATION: &str = "kardinal-verification-v1";
-/// The same for a commit.
-const COMMIT: &str = "kardinal-commit-v1";
+/// The same for the progress of a step.
+const PROGRESS: &str = "kardinal-progress-v1";
 
 /// The controller's key.
 #[derive(Clone)]
@@ -50,31 +53,33 @@ impl Key {
         code.verify_slice(&seal).is_ok()
     }
 
-    /// The seal of a commit that a step has made. It holds for the place that the step writes to as it is now.
-    pub fn seal_commit(&self, step: &PromotionStep, commit: &str) -> Option<String> {
-        Some(STANDARD.encode(self.code_of_commit(step, commit)?.finalize().into_bytes()))
+    /// The seal of what a step has come to. It holds for what the step brings where as its spec says it now.
+    pub fn seal_progress(&self, step: &PromotionStep, status: &PromotionStepStatus) -> Option<String> {
+        Some(STANDARD.encode(self.code_of_progress(step, status)?.finalize().into_bytes()))
     }
 
-    /// Whether the controller has made this commit for this step, for the Bundle that it names now and for the place
-    /// that it writes to now.
-    pub fn proves_commit(&self, step: &PromotionStep, commit: &str, seal: &str) -> bool {
-        let (Ok(seal), Some(code)) = (STANDARD.decode(seal), self.code_of_commit(step, commit)) else {
-            return false;
-        };
+    /// Whether the controller itself wrote the status of a step, and the step is still about the same. A status that
+    /// claims nothing needs no proof.
+    pub fn proves_progress(&self, step: &PromotionStep) -> bool {
+        let Some(status) = &step.status else { return true };
+        if claims(status) == PromotionStepStatus::default() {
+            return true;
+        }
+        let seal = status.progress_seal.as_ref().and_then(|seal| STANDARD.decode(seal).ok());
+        let (Some(seal), Some(code)) = (seal, self.code_of_progress(step, status)) else { return false };
         code.verify_slice(&seal).is_ok()
     }
 
-    fn code_of_commit(&self, step: &PromotionStep, commit: &str) -> Option<Hmac<Sha256>> {
+    fn code_of_progress(&self, step: &PromotionStep, status: &PromotionStepStatus) -> Option<Hmac<Sha256>> {
         let spec = &step.spec;
-        let what = (&spec.bundle_ref, &spec.pipeline, &spec.update);
-        let place =
-            serde_json::to_vec(&(what, &spec.environment, &spec.path, &spec.git, &spec.steps)).ok()?;
+        let what = (&spec.bundle_ref, &spec.pipeline, &spec.update, spec.approval, spec.pr);
+        let place = (&spec.environment, &spec.path, &spec.git, &spec.steps);
         self.sum(&[
-            COMMIT.as_bytes(),
+            PROGRESS.as_bytes(),
             step.metadata.namespace.as_deref()?.as_bytes(),
             step.metadata.uid.as_deref()?.as_bytes(),
-            &place,
-            commit.as_bytes(),
+            &serde_json::to_vec(&(what, place)).ok()?,
+            &serde_json::to_vec(&claims(status)).ok()?,
         ])
     }
 
@@ -104,6 +109,17 @@ impl Key {
     }
 }
 
+/// What decisions are made from. Messages and conditions are for people: they may change while the key cannot be read.
+fn claims(status: &PromotionStepStatus) -> PromotionStepStatus {
+    PromotionStepStatus {
+        observed_generation: None,
+        message: None,
+        conditions: Vec::new(),
+        progress_seal: None,
+        ..status.clone()
+    }
+}
+
 /// A verification: which Bundle was found healthy where and when.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
@@ -117,11 +133,12 @@ pub struct Claim<'a> {
     pub verified_at: Timestamp,
 }
 
-/// A Bundle as far as the controller knows it to be true: verifications with a seal, a rollback only where there is
-/// something to go back to. `steps` are those of the Bundle, `others` the other Bundles of the Pipeline.
+/// A Bundle on its way into an environment, as far as the controller knows it to be true: verifications with a seal, a
+/// rollback only where the environment has something to go back to. `steps` are those of the Bundle, `others` the other
+/// Bundles of the Pipeline.
 pub fn trusted(
     key: &Key,
-    pipeline: &str,
+    (pipeline, environment): (&str, &str),
     bundle: &Bundle,
     steps: &[PromotionStep],
     others: &[Bundle],
@@ -130,15 +147,15 @@ pub fn trusted(
     let mut environments = sealed_record(key, pipeline, bundle);
     for step in steps.iter().filter(|step| step.spec.bundle_ref == name_of(&bundle.metadata)) {
         let Some(status) = &step.status else { continue };
-        let environment = &step.spec.environment;
-        if let Some(at) = proven(key, pipeline, bundle, environment, (status.verified_at, &status.seal)) {
-            environments.entry(environment.clone()).or_insert_with(|| verified(at));
+        let verified_in = &step.spec.environment;
+        if let Some(at) = proven(key, pipeline, bundle, verified_in, (status.verified_at, &status.seal)) {
+            environments.entry(verified_in.clone()).or_insert_with(|| verified(at));
         }
     }
     let status = known.status.get_or_insert_default();
     status.phase = None;
     status.environments = environments;
-    let was_verified = |other: &Bundle| !sealed_record(key, pipeline, other).is_empty();
+    let was_verified = |other: &Bundle| sealed_record(key, pipeline, other).contains_key(environment);
     if !takes_back(bundle, others, was_verified) {
         forget_rollback(&mut known);
     }

@@ -42,6 +42,13 @@ pub struct Target {
     pub branches: Vec<String>,
 }
 
+impl Target {
+    /// Whether a file is among what is written.
+    pub fn covers(&self, file: &str) -> bool {
+        self.paths.iter().any(|path| path.covers(file))
+    }
+}
+
 /// Whether the gate guards a promotion: the environment by its name, or what is written there.
 pub fn guards(gate: &PolicyGate, target: &Target) -> bool {
     let path = |pattern: &String| target.paths.iter().any(|path| path.is_meant_by(pattern));

@@ -33,6 +33,15 @@ impl Written {
         Written { segments, tree }
     }
 
+    /// Whether a file is meant by it.
+    pub(crate) fn covers(&self, file: &str) -> bool {
+        let file = Written::file(file);
+        match self.tree {
+            true => !file.tree && file.segments.starts_with(&self.segments),
+            false => file == *self,
+        }
+    }
+
     /// Whether a pattern of `spec.appliesToPaths` means this place, a directory above it, or something in it.
     pub(crate) fn is_meant_by(&self, pattern: &str) -> bool {
         let pattern: Vec<&str> = pattern.split('/').filter(|segment| !matches!(*segment, "" | ".")).collect();

@@ -8,13 +8,14 @@ use kardinal_cluster::Answer;
 use kardinal_git::{Author, Committed, Order};
 use kardinal_planner::promotion_step::{
     CommitOrder, CommitState, Effect, FINALIZER, MANAGER, Outcome, PullRequest, PullRequestOrder,
-    PullRequestState, Retry, STATUS_CONTEXT,
+    PullRequestState, Retry, STATUS_CONTEXT, objection,
 };
 use kardinal_scm as scm;
 
 use super::edit::Edits;
-use super::observe::Observation;
-use super::{Controller, task};
+use super::observe::{self, Observation};
+use super::{Controller, confirm, task};
+use crate::driver::Key;
 use crate::forges::Trouble;
 
 /// Carries one effect out and says what came of it. It is given up when another replica may do the same.
@@ -25,14 +26,25 @@ pub(super) async fn act(controller: &Controller, observation: &Observation, effe
 
 async fn carry_out(controller: &Controller, observation: &Observation, effect: &Effect) -> Outcome {
     match effect {
+        Effect::ForgetStatus => forget_status(controller, observation).await,
         Effect::AddFinalizer => finalizer(controller, observation, true).await,
         Effect::RemoveFinalizer => finalizer(controller, observation, false).await,
-        Effect::Commit(order) => commit(controller, observation, order).await,
+        Effect::Commit(order) => commit(controller, observation, (effect, order)).await,
         Effect::CallTask(call) => task::call(&controller.context, &observation.key.0, call).await,
         Effect::DeleteBranch { branch, commit } => {
             delete_branch(controller, observation, branch, commit.as_deref()).await
         }
         pull_request => forge(controller, observation, pull_request).await,
+    }
+}
+
+async fn forget_status(controller: &Controller, observation: &Observation) -> Outcome {
+    let (id, metadata) = (controller.id(observation), &observation.step.metadata);
+    match controller.context.forget_status(&id, metadata, MANAGER).await {
+        Answer::Done(_) | Answer::Gone(_) => Outcome::Done,
+        Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
+            Outcome::Fault { message, retry: Retry::Soon }
+        }
     }
 }
 
@@ -72,13 +84,18 @@ async fn delete_branch(
     }
 }
 
-async fn commit(controller: &Controller, observation: &Observation, order: &CommitOrder) -> Outcome {
+async fn commit(
+    controller: &Controller,
+    observation: &Observation,
+    (effect, order): (&Effect, &CommitOrder),
+) -> Outcome {
     let context = &controller.context;
     let remote = match context.remote(&observation.key.0, &observation.step).await {
         Ok(remote) => remote,
         Err(trouble) => return trouble.into(),
     };
     let edits = Arc::new(Edits::new(context.clone(), remote.clone(), order));
+    let (change, mut questions) = confirm::confirmed(edits.clone());
     let order = Order {
         base: order.base.clone(),
         branch: order.branch.clone(),
@@ -90,11 +107,24 @@ async fn commit(controller: &Controller, observation: &Observation, order: &Comm
         },
         identity: order.identity.clone(),
         replaces: order.replaces.clone(),
-        change: edits.clone(),
+        change: Arc::new(change),
     };
     let started = std::time::Instant::now();
-    let done = context.repositories.commit(&remote, &order).await;
+    let mut objection = None;
+    let mut commit = context.repositories.commit(&remote, &order);
+    let done = loop {
+        tokio::select! {
+            done = &mut commit => break done,
+            Some(question) = questions.recv() => {
+                objection = object(controller, &observation.key, effect, &question.files).await;
+                question.answer(objection.is_none());
+            }
+        }
+    };
     context.metrics.git("commit", started.elapsed());
+    if let Some(objection) = objection {
+        return objection;
+    }
     match done {
         Ok(Committed { commit, parent, kind, files }) => Outcome::Committed {
             commit,
@@ -113,10 +143,21 @@ async fn commit(controller: &Controller, observation: &Observation, order: &Comm
     }
 }
 
+/// Looks at everything once more before a push, which fetching and editing may have held up for long.
+async fn object(controller: &Controller, key: &Key, effect: &Effect, files: &[String]) -> Option<Outcome> {
+    match observe::observe(controller, key).await {
+        Ok(now) => objection(&now.snapshot(), effect, files),
+        Err(_) => {
+            Some(Outcome::Held { message: "what allowed the change cannot be seen any more".to_owned() })
+        }
+    }
+}
+
 /// Sorts what went wrong with a repository by who can mend it.
 fn of_git(controller: &Controller, observation: &Observation, error: kardinal_git::Error) -> Outcome {
     match error {
         kardinal_git::Error::Change(error) => Outcome::Refused { task: None, message: error.message },
+        kardinal_git::Error::Overtaken(message) => Outcome::Overtaken { message },
         kardinal_git::Error::Problem(message) | kardinal_git::Error::NoCommit(message) => {
             // Credentials may have been renewed since they were read.
             controller.context.credentials.forget(&observation.key.0, &observation.step);
@@ -165,7 +206,7 @@ async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Er
             Outcome::PullRequest(whole(forge, forge.create(&new(order)).await?).await?)
         }
         Effect::ReadPullRequest { number } => Outcome::PullRequest(fact(forge.get(*number).await?)),
-        Effect::FindPullRequest { head, marker } => match forge.find(head, marker).await? {
+        Effect::FindPullRequest { head, base, marker } => match forge.find(head, base, marker).await? {
             Some(found) => Outcome::PullRequest(whole(forge, found).await?),
             None => Outcome::NoPullRequest,
         },
@@ -178,8 +219,8 @@ async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Er
             forge.update(*number, &changes).await?;
             Outcome::Done
         }
-        Effect::MergePullRequest { number, head_sha } => {
-            Outcome::PullRequest(whole(forge, forge.merge(*number, head_sha).await?).await?)
+        Effect::MergePullRequest { number, head_sha, base } => {
+            Outcome::PullRequest(whole(forge, forge.merge(*number, head_sha, base).await?).await?)
         }
         Effect::CommentPullRequest { number, comment } => {
             forge.comment(*number, comment).await?;
@@ -236,6 +277,8 @@ fn fact(found: scm::PullRequest) -> PullRequest {
             scm::PullRequestState::Merged => PullRequestState::Merged,
             scm::PullRequestState::Closed => PullRequestState::Closed,
         },
+        branch: found.head,
+        base: found.base,
         head: found.head_sha,
         merged_at: found.merged_at,
         merged_by: found.merged_by,

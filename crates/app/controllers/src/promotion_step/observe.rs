@@ -12,7 +12,7 @@ use kardinal_planner::bundle::{last_verified, takes_back};
 use kardinal_planner::health::{self, HealthFacts, Target, Unknown};
 use kardinal_planner::policy_gate::Place;
 use kardinal_planner::promotion_step::{
-    Ground, Organisation, PullRequest, Snapshot, gate_texts, hold, is_before_the_change, is_outside,
+    Ground, Hold, Organisation, PullRequest, Snapshot, gate_texts, hold, is_before_the_change, is_outside,
     promoted_commit, rollback_of, tells_people,
 };
 use kardinal_planner::seal::Key as SealKey;
@@ -46,7 +46,7 @@ pub(super) struct Observation {
     bundle: Option<Bundle>,
     others: Vec<PromotionStep>,
     siblings: Vec<PromotionStep>,
-    hold: Option<String>,
+    hold: Option<Hold>,
     gates: Vec<(PolicyGate, Option<Place>)>,
     gate_texts: BTreeMap<String, String>,
     pull_request: Option<PullRequest>,

@@ -121,7 +121,7 @@ async fn a_deposed_leader_writes_nothing() {
     let Answer::Done(seen) = writer.get(&id("in-time")).await else { panic!("reading is free") };
     for answer in [
         writer.apply(&id("in-time"), None, &body("in-time"), "test", true).await,
-        writer.merge(&id("in-time"), &json!({"data": {"a": "b"}}), "test").await,
+        writer.merge(&id("in-time"), None, &json!({"data": {"a": "b"}}), "test").await,
         writer.delete(&id("in-time"), seen["metadata"]["uid"].as_str().unwrap()).await,
     ] {
         assert!(matches!(&answer, Answer::Fault(_)), "{answer:?}");

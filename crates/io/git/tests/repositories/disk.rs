@@ -131,7 +131,7 @@ async fn a_commit_of_our_own_is_rebuilt_on_the_new_tip_and_nobody_elses_is_overw
     run(&work, &["push", "-q", "origin", &format!("HEAD:{branch}")]);
     git.commit(&remote, &order("third", Fixed(vec![put("x", b"third")]))).await.unwrap();
     let refusal = git.commit(&remote, &Order { replaces: Some(new.commit), ..again }).await.unwrap_err();
-    assert!(matches!(&refusal, Error::Problem(why) if why.contains("not overwritten")), "{refusal}");
+    assert!(matches!(&refusal, Error::Overtaken(why) if why.contains("not overwritten")), "{refusal}");
     assert_eq!(bench.subjects(branch).first().map(String::as_str), Some("mine"));
 }
 

@@ -5,6 +5,7 @@ mod bench;
 mod crowd;
 mod disk;
 mod hostile;
+mod planted;
 mod same;
 mod server;
 mod ssh;

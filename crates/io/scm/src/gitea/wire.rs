@@ -51,11 +51,20 @@ struct Branch {
 }
 
 impl PullRequestWire {
-    /// From this branch of the repository itself, with our marker: in a fork anybody can copy both.
-    pub(super) fn is_from(&self, head: &str, marker: &str) -> bool {
+    /// Between these branches of the repository itself, with our marker: in a fork anybody can copy both.
+    pub(super) fn is_ours(&self, head: &str, base: &str, marker: &str) -> bool {
         let body = self.body.as_deref().unwrap_or_default();
-        let branch = self.head.name == head || self.head.label == head;
-        branch && self.head.repo_id == self.base.repo_id && body.contains(marker)
+        let from = self.head.name == head || self.head.label == head;
+        from && self.is_at_home() && self.base.name == base && body.contains(marker)
+    }
+
+    fn is_at_home(&self) -> bool {
+        self.head.repo_id == self.base.repo_id
+    }
+
+    /// The branch that it goes into.
+    pub(super) fn base(&self) -> &str {
+        &self.base.name
     }
 
     pub(super) fn labels_missing(&self, wanted: &[String]) -> Vec<String> {
@@ -78,11 +87,16 @@ impl PullRequestWire {
     pub(super) fn into_pull_request(self) -> PullRequest {
         let state = self.state();
         let merged = state == PullRequestState::Merged;
+        let at_home = self.is_at_home();
+        let Branch { name, sha, label, .. } = self.head;
+        let branch = if label.is_empty() { name } else { label };
         PullRequest {
             number: self.number,
             url: self.html_url,
             state,
-            head_sha: self.head.sha,
+            head: if at_home { branch } else { String::new() },
+            base: self.base.name,
+            head_sha: sha,
             body: self.body.unwrap_or_default(),
             merged_at: self.merged_at,
             merged_by: self.merged_by.map(|user| user.login),

@@ -56,11 +56,20 @@ struct Repository {
 impl PullRequestWire {
     /// From this branch of the repository itself: in a fork anybody can copy a branch's name and our marker.
     pub(super) fn is_from(&self, head: &str) -> bool {
-        self.head.name == head && self.head.repo.is_some() && self.head.repo == self.base.repo
+        self.head.name == head && self.is_at_home()
     }
 
-    pub(super) fn is_ours(&self, marker: &str) -> bool {
-        self.body.as_deref().unwrap_or_default().contains(marker)
+    fn is_at_home(&self) -> bool {
+        self.head.repo.is_some() && self.head.repo == self.base.repo
+    }
+
+    pub(super) fn is_ours(&self, base: &str, marker: &str) -> bool {
+        self.base.name == base && self.body.as_deref().unwrap_or_default().contains(marker)
+    }
+
+    /// The branch that it goes into.
+    pub(super) fn base(&self) -> &str {
+        &self.base.name
     }
 
     pub(super) fn labels_missing(&self, wanted: &[String]) -> Vec<String> {
@@ -78,11 +87,13 @@ impl PullRequestWire {
     }
 
     pub(super) fn into_pull_request(self) -> PullRequest {
-        let state = self.state();
+        let (state, at_home) = (self.state(), self.is_at_home());
         PullRequest {
             number: self.number,
             url: self.html_url,
             state,
+            head: if at_home { self.head.name } else { String::new() },
+            base: self.base.name,
             head_sha: self.head.sha,
             body: self.body.unwrap_or_default(),
             merged_at: self.merged_at,

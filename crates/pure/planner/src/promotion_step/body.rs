@@ -8,7 +8,7 @@ use kardinal_manifest::Image;
 use sha2::{Digest, Sha256};
 
 use super::draft::{self, output};
-use super::{Snapshot, change, gates, pending};
+use super::{Snapshot, change, gates, pending, waiting};
 
 /// Longer values make a table unreadable.
 const CELL_LIMIT: usize = 200;
@@ -51,6 +51,9 @@ pub(super) fn body(snapshot: &Snapshot<'_>, bundle: &Bundle, status: &PromotionS
     let (pipeline, environment) = (escape(&spec.pipeline), escape(&spec.environment));
     text.push_str(&format!("## Promotion: {pipeline} {} to {environment}\n\n", escape(&version(bundle))));
     text.push_str(&format!("As of {}.\n\n", snapshot.now.strftime("%Y-%m-%d %H:%M UTC")));
+    if let Some(strange) = strange(snapshot) {
+        text.push_str(&format!("> **Look twice**: {}.\n\n", escape(&strange)));
+    }
     text.push_str("### Policy Gates\n");
     text.push_str(&gate_table(snapshot));
     text.push_str("\n### Artifact\n");
@@ -60,6 +63,11 @@ pub(super) fn body(snapshot: &Snapshot<'_>, bundle: &Bundle, status: &PromotionS
     text.push_str("\n### Changes\n");
     text.push_str(&changes(snapshot, bundle, status));
     change::cut(&text, BODY_LIMIT).to_owned()
+}
+
+/// What of the pull request is not what this body speaks of.
+fn strange(snapshot: &Snapshot<'_>) -> Option<String> {
+    snapshot.pull_request.and_then(|pull_request| waiting::foreign(snapshot, pull_request))
 }
 
 /// The version as people say it: a tag that is a bare number gets its `v`.
@@ -182,6 +190,7 @@ pub(super) fn fingerprint(snapshot: &Snapshot<'_>) -> String {
         hash.update(text);
         hash.update([0]);
     };
+    tell(&strange(snapshot).unwrap_or_default());
     for gate in gates::required(snapshot) {
         tell(gate.title());
         tell(gate.expression());

@@ -6,7 +6,7 @@ use kardinal_manifest::{Image, helm};
 use serde_json::Value;
 
 use super::tasks::{Problem, Task, TaskKind, opens_pull_request};
-use super::{CommitOrder, Edit};
+use super::{CommitOrder, Edit, Effect};
 
 /// The line by which a commit is known as the step's own.
 pub(super) fn identity(step: &PromotionStep) -> String {
@@ -30,6 +30,11 @@ pub(super) fn base_branch(step: &PromotionStep) -> String {
 /// The branch of the pull request.
 pub(super) fn promotion_branch(step: &PromotionStep) -> String {
     format!("kardinal/{}/{}", step.spec.bundle_ref, step.spec.environment)
+}
+
+/// How to find the pull request of a step whose number was never written down.
+pub(super) fn find(step: &PromotionStep) -> Effect {
+    Effect::FindPullRequest { head: promotion_branch(step), base: base_branch(step), marker: marker(step) }
 }
 
 /// The branch that the change is pushed to.

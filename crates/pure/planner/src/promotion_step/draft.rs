@@ -10,8 +10,6 @@ use crate::seal::Claim;
 
 /// The commit that holds the change.
 pub(super) const COMMIT: &str = "commit";
-/// Proves that the controller made it for this step.
-pub(super) const COMMIT_SEAL: &str = "commitSeal";
 /// The commit that it was built on.
 pub(super) const BASE_COMMIT: &str = "baseCommit";
 /// The whole id of the commit of the configuration repository.
@@ -36,6 +34,8 @@ pub(super) const REJECTED: &str = "rejected";
 pub(super) const REBUILT_ON: &str = "rebuiltOn";
 /// Stands for no commit at all.
 pub(super) const NOTHING: &str = "none";
+/// The newest commit of the pull request, when it was found not to be the step's own.
+pub(super) const FOREIGN_HEAD: &str = "foreignHead";
 /// Set when a forge refuses to merge in words that mean a conflict.
 pub(super) const CONFLICT: &str = "conflict";
 /// The fingerprint of the facts that the body of the pull request tells.
@@ -283,6 +283,9 @@ impl<'a> Draft<'a> {
             }
         }
         self.status.conditions.sort_by(|one, other| one.type_.cmp(&other.type_));
+        if let Some(key) = self.snapshot.key {
+            self.status.progress_seal = key.seal_progress(self.snapshot.step, &self.status);
+        }
         let changed = self.status != self.old;
         (changed.then_some(self.status), self.notes)
     }

@@ -11,14 +11,24 @@ use super::ImageMove;
 use crate::bundle::name_of;
 use crate::policy_gate::Place;
 
-/// Why everything is held: somebody froze the Pipeline, or paused it.
-pub fn hold(pipeline: Option<&Pipeline>, freezes: &[PolicyGate]) -> Option<String> {
+/// Why everything is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// For people.
+    pub why: String,
+    /// Since when, where that is known.
+    pub since: Option<Timestamp>,
+}
+
+/// Whether everything is held: somebody froze the Pipeline, or paused it.
+pub fn hold(pipeline: Option<&Pipeline>, freezes: &[PolicyGate]) -> Option<Hold> {
     if let Some(freeze) = freezes.first() {
         let why = freeze.spec.message.clone().unwrap_or_else(|| "the Pipeline is paused".to_owned());
-        return Some(why);
+        return Some(Hold { why, since: freeze.metadata.creation_timestamp.as_ref().map(|time| time.0) });
     }
     let pipeline = pipeline.filter(|pipeline| pipeline.spec.paused())?;
-    Some(format!("Pipeline `{}` is paused by `spec.paused`", name_of(&pipeline.metadata)))
+    let why = format!("Pipeline `{}` is paused by `spec.paused`", name_of(&pipeline.metadata));
+    Some(Hold { why, since: None })
 }
 
 /// What the pull request says about each gate, by name. Each comes with the place where it stands, as far as that is

@@ -6,7 +6,12 @@ use kardinal_api::kardinal::{Evidence, GateEvidence, GateResult, PolicyGate, Pro
 use kardinal_policy::{GATE_TEMPLATE_LABEL, Scope, freshness};
 
 use super::organisation::Answer;
-use super::{Organisation, Snapshot};
+use super::{Organisation, PullRequest, Snapshot};
+
+/// Under this name the evidence tells that a merge disregarded a pause.
+const PAUSED: &str = "paused";
+/// Under this name the evidence tells that something else was merged than what kardinal had written.
+const OWN_COMMIT: &str = "own-commit";
 
 /// One required gate.
 pub(super) struct Gate<'a> {
@@ -64,8 +69,14 @@ pub(super) fn evidence(snapshot: &Snapshot<'_>) -> Evidence {
     }
 }
 
-/// What the gates said when the change was merged. One that was closed did not hold the merge, so somebody forced it.
-pub(super) fn at_merge(snapshot: &Snapshot<'_>, at: Timestamp, by: Option<&str>) -> Vec<GateEvidence> {
+/// What the gates said when the change was merged. One that was closed did not hold the merge, so somebody forced it. The
+/// same goes for a pause, and for commits of others that went in with the change.
+pub(super) fn at_merge(
+    snapshot: &Snapshot<'_>,
+    at: Timestamp,
+    pull_request: &PullRequest,
+) -> Vec<GateEvidence> {
+    let by = pull_request.merged_by.as_deref();
     let organisation = snapshot.organisation.ok();
     let then = organisation.map(|organisation| organisation.at(at)).unwrap_or_default();
     let ours = then.iter().map(|answer| Gate { name: &answer.name, source: Source::Organisation(answer) });
@@ -76,7 +87,28 @@ pub(super) fn at_merge(snapshot: &Snapshot<'_>, at: Timestamp, by: Option<&str>)
         }
         evidence
     };
-    ours.chain(others).map(|gate| forced(gate.evidence(snapshot.step, at))).collect()
+    let gates = ours.chain(others).map(|gate| gate.evidence(snapshot.step, at));
+    gates.chain(disregarded(snapshot, at, pull_request)).map(forced).collect()
+}
+
+/// What else a merge has passed over.
+fn disregarded(
+    snapshot: &Snapshot<'_>,
+    at: Timestamp,
+    pull_request: &PullRequest,
+) -> impl Iterator<Item = GateEvidence> {
+    let failed = |name: &str, reason: String| GateEvidence {
+        name: name.to_owned(),
+        result: GateResult::Fail,
+        reason: Some(reason),
+        evaluated_at: Some(at),
+        forced_by: None,
+    };
+    // A pause that came after the merge has held nobody.
+    let hold = snapshot.hold.as_ref().filter(|hold| hold.since.is_none_or(|since| since <= at));
+    let paused = hold.map(|hold| failed(PAUSED, hold.why.clone()));
+    let strange = super::waiting::foreign(snapshot, pull_request).map(|why| failed(OWN_COMMIT, why));
+    paused.into_iter().chain(strange)
 }
 
 impl<'a> Gate<'a> {

@@ -3,6 +3,8 @@
 //! Gate instances, Graphs, `requiredGates` and statuses in the team's namespace are a view for people. Before anything in
 //! Git changes, the step asks the templates in the policy namespaces, with facts that carry the controller's seal.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{Approval, Bundle, BundleType, GateStage, Pipeline, PolicyGate, PromotionStep};
 use kardinal_policy::{
@@ -16,7 +18,7 @@ use super::{Effect, Plan, Snapshot, change, pending};
 use crate::bundle::{Route, name_of};
 use crate::seal::{Key, trusted, trusted_previous};
 
-/// When to ask again for what could not be read.
+/// How long to wait before that.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// What the organisation's gates say about one step.
@@ -83,7 +85,8 @@ impl Organisation {
             return Organisation::default();
         }
         let spec = &ground.step.spec;
-        let bundle = trusted(ground.key, &spec.pipeline, ground.bundle, ground.steps, ground.others);
+        let place = (spec.pipeline.as_str(), spec.environment.as_str());
+        let bundle = trusted(ground.key, place, ground.bundle, ground.steps, ground.others);
         let previous = trusted_previous(ground.key, &spec.pipeline, ground.others, &spec.environment);
         let mut organisation = Organisation { asked, bundle: Some(bundle), previous, answers: Vec::new() };
         organisation.answers = organisation.at(ground.now);
@@ -150,7 +153,7 @@ fn required(ground: &Ground<'_>) -> Vec<Asked> {
             && scope(gate) == Scope::Org
             && created.is_none_or(|created| written.is_none_or(|written| written <= created))
     };
-    let upstreams = upstreams(step, bundle, pipeline);
+    let upstreams = upstreams(ground);
     let approval = step.spec.approval.unwrap_or_default();
     let target = target(step, bundle.spec.kind());
     let mut asked = Vec::new();
@@ -195,20 +198,26 @@ fn approval_of(pipeline: Option<&Pipeline>, environment: &str) -> Approval {
     named.next().map(|one| one.approval()).unwrap_or_default()
 }
 
-/// The environments directly before the step's: as its annotation froze them, else as the Pipeline has them.
-fn upstreams(step: &PromotionStep, bundle: &Bundle, pipeline: Option<&Pipeline>) -> Vec<String> {
+/// The environments directly before the step's: those that its annotation froze, and those of the Pipeline that the
+/// Bundle has a step for. An annotation that leaves one out spares nobody its gates.
+fn upstreams(ground: &Ground<'_>) -> Vec<String> {
+    let Ground { step, bundle, pipeline, steps, .. } = *ground;
     let frozen = pending::upstreams_of(step);
-    if !frozen.is_empty() {
-        return frozen
-            .split(',')
-            .map(|name| name.trim().to_owned())
-            .filter(|name| !name.is_empty())
-            .collect();
-    }
+    let named: Vec<String> =
+        frozen.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
     let route =
         pipeline.and_then(|pipeline| Route::intended(&pipeline.spec, bundle.spec.intent.as_ref()).ok());
     let stop = route.as_ref().and_then(|route| route.stop(&step.spec.environment));
-    stop.map(|stop| stop.upstreams.iter().map(|&name| name.to_owned()).collect()).unwrap_or_default()
+    let before = stop.iter().flat_map(|stop| stop.upstreams.iter().map(|&name| name.to_owned()));
+    // A Pipeline may have been edited since: an environment that the Bundle never goes to says nothing about it.
+    let is_on_the_way = |name: &String| steps.iter().any(|step| step.spec.environment == *name);
+    let mut all: Vec<String> = match named.is_empty() {
+        true => before.collect(),
+        false => named.into_iter().chain(before.filter(is_on_the_way)).collect(),
+    };
+    let mut seen = BTreeSet::new();
+    all.retain(|name| seen.insert(name.clone()));
+    all
 }
 
 /// What a step writes, and where. What cannot be told apart counts as everything below the environment's directory.
@@ -273,8 +282,15 @@ pub(super) fn blocker(snapshot: &Snapshot<'_>) -> Option<String> {
 
 /// The plan of a step that cannot know what the organisation says, and so does nothing at all.
 pub(super) fn unknown(snapshot: &Snapshot<'_>, why: &str) -> Plan {
-    let again = snapshot.now.saturating_add(ASK_AGAIN).unwrap_or(Timestamp::MAX);
-    Plan { wake: Some(again), ..hold(snapshot, format!("waiting for the organisation's gates: {why}")) }
+    Plan {
+        wake: Some(ask_again(snapshot)),
+        ..hold(snapshot, format!("waiting for the organisation's gates: {why}"))
+    }
+}
+
+/// When to ask again for what could not be read.
+pub(super) fn ask_again(snapshot: &Snapshot<'_>) -> Timestamp {
+    snapshot.now.saturating_add(ASK_AGAIN).unwrap_or(Timestamp::MAX)
 }
 
 /// The plan of a step that may not change Git now.

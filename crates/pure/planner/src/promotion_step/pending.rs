@@ -62,7 +62,7 @@ pub(super) fn usable_bundle<'a>(snapshot: &Snapshot<'a>) -> Result<&'a Bundle, S
 /// What must hold right before the first side effect, and not only when the step left Pending.
 pub(super) fn may_begin(snapshot: &Snapshot<'_>) -> Result<(), String> {
     if let Some(hold) = &snapshot.hold {
-        return Err(format!("held: {hold}"));
+        return Err(format!("held: {}", hold.why));
     }
     organisation::blocker(snapshot).or_else(|| gates::blocker(snapshot)).map_or(Ok(()), Err)
 }

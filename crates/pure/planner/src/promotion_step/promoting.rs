@@ -46,7 +46,7 @@ enum Wait {
 fn go_ahead<'a>(snapshot: &Snapshot<'a>) -> Result<&'a Bundle, Wait> {
     let bundle = pending::usable_bundle(snapshot).map_err(Wait::Here)?;
     if let Some(hold) = &snapshot.hold {
-        return Err(Wait::Here(format!("held: {hold}")));
+        return Err(Wait::Here(format!("held: {}", hold.why)));
     }
     if lane::has_begun(snapshot.step) {
         return Ok(bundle);

@@ -20,10 +20,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
 fn pull_request(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Effect> {
     // The branch was pushed; whether a pull request was opened may not have been written down.
     if draft.output(draft::PR_STATE).is_none() && pushed_branch(snapshot, draft) {
-        return Some(Effect::FindPullRequest {
-            head: change::promotion_branch(snapshot.step),
-            marker: change::marker(snapshot.step),
-        });
+        return Some(change::find(snapshot.step));
     }
     waiting::close(snapshot, draft, why(snapshot))
 }

@@ -45,8 +45,22 @@ pub struct Report {
 /// Folds the outcome of an effect into the status. `attempt` says how many troubles there were in a row, this one
 /// included.
 pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attempt: u32) -> Report {
+    if *effect == Effect::ForgetStatus {
+        return forgotten(outcome, attempt);
+    }
     let mut draft = Draft::new(snapshot);
     let retry = match outcome {
+        Outcome::Held { message } => {
+            draft.say(message);
+            None
+        }
+        Outcome::Overtaken { message } => {
+            draft.say(message);
+            if let Some(pull_request) = snapshot.pull_request {
+                draft.set_output(draft::FOREIGN_HEAD, pull_request.head.clone());
+            }
+            None
+        }
         Outcome::Fault { message, .. } if is_cleanup(snapshot, effect) && attempt >= PATIENCE => {
             give_up(&mut draft, effect, message);
             None
@@ -98,6 +112,17 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
     let retry = retry.filter(|_| !over);
     let (status, notes) = draft.finish();
     Report { status, notes, retry }
+}
+
+/// A status that somebody else wrote is gone; nothing of it is written again.
+fn forgotten(outcome: &Outcome, attempt: u32) -> Report {
+    let message =
+        "somebody else wrote the status of this step, or changed what the step is about: it begins again";
+    let note = Note { warning: true, reason: "StatusNotOurs".to_owned(), message: message.to_owned() };
+    match outcome {
+        Outcome::Done => Report { status: None, notes: vec![note], retry: None },
+        _ => Report { status: None, notes: Vec::new(), retry: Some(pause(attempt)) },
+    }
 }
 
 /// How long to wait. Somebody who cannot be reached is tried again soon, so that everything goes on right after the
@@ -259,8 +284,10 @@ fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, ou
         (Effect::UpdatePullRequest { .. }, _) => {
             draft.set_output(draft::EVIDENCE_KEY, body::fingerprint(snapshot));
         }
-        (Effect::SetCommitStatus { sha, .. }, _) => {
-            draft.set_output(draft::STATUS_KEY, waiting::status_key(snapshot, sha));
+        (Effect::SetCommitStatus { .. }, _) => {
+            if let Some(pull_request) = snapshot.pull_request {
+                draft.set_output(draft::STATUS_KEY, waiting::status_key(snapshot, pull_request));
+            }
         }
         (Effect::ClosePullRequest { .. }, _) => draft.set_output(draft::PR_STATE, "closed"),
         (Effect::DeleteBranch { .. }, _) => draft.set_output(draft::BRANCH_DELETED, "true"),
@@ -288,7 +315,7 @@ fn answered(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, index: usize, succes
 fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outcome: &Outcome) {
     let Outcome::Committed { commit, base, pushed, files, moves, source } = outcome else { return };
     let tasks = waiting::current_tasks(snapshot);
-    record_commit(draft, snapshot, commit);
+    draft.set_output(draft::COMMIT, commit);
     draft.set_output(draft::CHANGED, pushed.to_string());
     if let Some(base) = base {
         draft.set_output(draft::BASE_COMMIT, base.clone());
@@ -318,20 +345,11 @@ fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outco
     draft.advance(&tasks, &told);
 }
 
-/// The commit is this step's own, and carries the seal that lets the controller merge it.
-fn record_commit(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, commit: &str) {
-    draft.set_output(draft::COMMIT, commit);
-    match snapshot.key.and_then(|key| key.seal_commit(snapshot.step, commit)) {
-        Some(seal) => draft.set_output(draft::COMMIT_SEAL, seal),
-        None => drop(draft.status.outputs.remove(draft::COMMIT_SEAL)),
-    }
-}
-
 /// The change stands on the newest base now. What the step has come to stays: only the commit is another one.
 fn rebuilt(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, outcome: &Outcome) {
     let Outcome::Committed { commit, base, pushed, files, moves, .. } = outcome else { return };
     draft.status.outputs.remove(draft::CONFLICT);
-    record_commit(draft, snapshot, commit);
+    draft.set_output(draft::COMMIT, commit);
     if !pushed {
         draft.set_output(draft::CHANGED, "false");
         draft.set_output(draft::REBUILT_ON, draft::NOTHING);
@@ -395,6 +413,7 @@ fn doing(effect: &Effect) -> String {
         Effect::ClosePullRequest { number, .. } => format!("closing PR #{number}"),
         Effect::FindPullRequest { .. } => "looking for the pull request".to_owned(),
         Effect::DeleteBranch { branch, .. } => format!("deleting branch `{branch}`"),
+        Effect::ForgetStatus => "taking away the status".to_owned(),
         Effect::SetCommitStatus { .. } => "setting the commit status".to_owned(),
         Effect::CallTask(call) => format!("calling task {}", call.index),
     }

@@ -30,7 +30,7 @@ pub(super) struct Scene {
     pub(super) bundle: Option<Bundle>,
     pub(super) others: Vec<PromotionStep>,
     pub(super) siblings: Vec<PromotionStep>,
-    pub(super) hold: Option<String>,
+    pub(super) hold: Option<Hold>,
     pub(super) gates: BTreeMap<String, PolicyGate>,
     pub(super) gate_texts: BTreeMap<String, String>,
     pub(super) pull_request: Option<PullRequest>,
@@ -164,6 +164,14 @@ impl Scene {
         }
     }
 
+    /// Makes what a test has written into the status count as the controller's own word.
+    pub(super) fn seal(&mut self) {
+        if let Some(mut status) = self.step.status.take() {
+            status.progress_seal = self.key.seal_progress(&self.step, &status);
+            self.step.status = Some(status);
+        }
+    }
+
     pub(super) fn status(&self) -> PromotionStepStatus {
         self.step.status.clone().unwrap_or_default()
     }
@@ -220,6 +228,10 @@ impl Scene {
         assert_eq!(self.state(), PromotionState::HealthChecking);
         self
     }
+}
+
+pub(super) fn held(why: &str) -> Option<Hold> {
+    Some(Hold { why: why.to_owned(), since: None })
 }
 
 pub(super) fn from<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -313,6 +325,8 @@ pub(super) fn open_pull_request() -> PullRequest {
         number: 7,
         url: "https://github.com/myorg/gitops-repo/pull/7".to_owned(),
         state: PullRequestState::Open,
+        branch: "kardinal/my-app-v1-29-0/prod".to_owned(),
+        base: "main".to_owned(),
         head: "c0ffee0000".to_owned(),
         merged_at: None,
         merged_by: None,

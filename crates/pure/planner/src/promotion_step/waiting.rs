@@ -35,10 +35,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
 fn look(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Effect {
     match number(draft) {
         Some(number) => Effect::ReadPullRequest { number },
-        None => Effect::FindPullRequest {
-            head: change::promotion_branch(snapshot.step),
-            marker: change::marker(snapshot.step),
-        },
+        None => change::find(snapshot.step),
     }
 }
 
@@ -64,25 +61,47 @@ fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest
             labels: body::labels(bundle),
         });
     }
-    if draft.output(draft::STATUS_KEY) != Some(&status_key(snapshot, &pull_request.head)) {
-        let (state, description) = commit_status(snapshot);
+    if draft.output(draft::STATUS_KEY) != Some(&status_key(snapshot, pull_request)) {
+        let (state, description) = commit_status(snapshot, pull_request);
         return Some(Effect::SetCommitStatus { sha: pull_request.head.clone(), state, description });
     }
-    if !reviewed(&snapshot.step.spec) && snapshot.hold.is_none() {
-        // Only our own commit may go in without a review.
-        let head_sha = own_commit(snapshot, draft)?.to_owned();
-        return Some(Effect::MergePullRequest { number, head_sha });
+    let merges = !reviewed(&snapshot.step.spec) && snapshot.hold.is_none();
+    (merges && foreign(snapshot, pull_request).is_none()).then(|| Effect::MergePullRequest {
+        number,
+        head_sha: pull_request.head.clone(),
+        base: change::base_branch(snapshot.step),
+    })
+}
+
+/// What of a pull request is not ours. The gates have judged our own commit on its way into our own branch; nothing else
+/// is merged by the controller, or shown as allowed.
+pub(super) fn foreign(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> Option<String> {
+    let (branch, base) = (change::promotion_branch(snapshot.step), change::base_branch(snapshot.step));
+    if pull_request.base != base || pull_request.branch != branch {
+        return Some(format!(
+            "it goes from `{}` into `{}`, and not from `{branch}` into `{base}`",
+            pull_request.branch, pull_request.base
+        ));
     }
-    None
+    let own = snapshot.step.status.as_ref().and_then(|status| output(status, draft::COMMIT));
+    (own != Some(&pull_request.head)).then(|| {
+        let head = change::cut(&pull_request.head, 7);
+        format!("its newest commit `{head}` is not kardinal's: somebody has pushed to `{branch}`")
+    })
 }
 
 /// The change once more, on the newest base, when the pull request conflicts with it. Only a branch that holds nothing
-/// but our own commit is rebuilt.
+/// but our own commit is rebuilt. One that holds another commit is looked at once: it may have been rebuilt already, in a
+/// life that ended before it was written down.
 fn rebuilt(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest) -> Option<CommitOrder> {
     let conflicts = pull_request.mergeable == Some(false) || draft.output(draft::CONFLICT).is_some();
-    let own = draft.output(draft::COMMIT).filter(|own| *own == pull_request.head)?;
+    let own = draft.output(draft::COMMIT)?;
+    let head = Some(pull_request.head.as_str());
+    let unknown = head != Some(own) && draft.output(draft::FOREIGN_HEAD) != head;
+    let wanted = unknown || (conflicts && head == Some(own));
     let held = snapshot.hold.is_some() || organisation::blocker(snapshot).is_some();
-    if !conflicts || held || draft.output(draft::REBUILT_ON).is_some() {
+    let elsewhere = pull_request.base != change::base_branch(snapshot.step);
+    if !wanted || held || elsewhere || draft.output(draft::REBUILT_ON).is_some() {
         return None;
     }
     let bundle = pending::usable_bundle(snapshot).ok()?;
@@ -104,17 +123,13 @@ fn nothing_left(snapshot: &Snapshot<'_>) -> String {
     format!("Closed by kardinal: `{base}` already says what this pull request would change.")
 }
 
-/// The commit that the controller made for the step as it is now. What a status says may be anybody's word, so the commit
-/// carries a seal: no other one is merged by the controller.
-fn own_commit<'d>(snapshot: &Snapshot<'_>, draft: &'d Draft<'_>) -> Option<&'d str> {
-    let (commit, seal) = (draft.output(draft::COMMIT)?, draft.output(draft::COMMIT_SEAL)?);
-    snapshot.key.is_some_and(|key| key.proves_commit(snapshot.step, commit, seal)).then_some(commit)
-}
-
-fn commit_status(snapshot: &Snapshot<'_>) -> (CommitState, String) {
+fn commit_status(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> (CommitState, String) {
+    if let Some(strange) = foreign(snapshot, pull_request) {
+        return (CommitState::Pending, change::cut(&strange, DESCRIPTION_LIMIT).to_owned());
+    }
     let closed = gates::closed(snapshot);
     let (state, description) = match (&snapshot.hold, closed.as_slice()) {
-        (Some(hold), _) => (CommitState::Pending, format!("held: {hold}")),
+        (Some(hold), _) => (CommitState::Pending, format!("held: {}", hold.why)),
         (None, []) if gates::required(snapshot).next().is_none() => {
             (CommitState::Success, "no gates guard this environment".to_owned())
         }
@@ -125,13 +140,13 @@ fn commit_status(snapshot: &Snapshot<'_>) -> (CommitState, String) {
 }
 
 /// Equal while the commit status needs no change.
-pub(super) fn status_key(snapshot: &Snapshot<'_>, sha: &str) -> String {
-    let (state, description) = commit_status(snapshot);
+pub(super) fn status_key(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> String {
+    let (state, description) = commit_status(snapshot, pull_request);
     let state = match state {
         CommitState::Pending => "pending",
         CommitState::Success => "success",
     };
-    format!("{sha} {state} {description}")
+    format!("{} {state} {description}", pull_request.head)
 }
 
 /// Writes down where the pull request stands, and goes on when it is merged.
@@ -143,7 +158,7 @@ pub(super) fn settle(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_reques
     let number = pull_request.number;
     match pull_request.state {
         PullRequestState::Open => {
-            let message = open_message(snapshot, pull_request, own_commit(snapshot, draft).is_some());
+            let message = open_message(snapshot, pull_request);
             draft.say(message);
         }
         // Our own doing, of which the record got lost.
@@ -159,6 +174,10 @@ pub(super) fn settle(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_reques
                     "PR #{number} was closed without merging, which rejects this Bundle for `{environment}`"
                 ),
             );
+        }
+        PullRequestState::Merged if pull_request.base != change::base_branch(snapshot.step) => {
+            let (wanted, base) = (change::base_branch(snapshot.step), &pull_request.base);
+            draft.fail(None, format!("PR #{number} was merged into `{base}` and not into `{wanted}`"));
         }
         PullRequestState::Merged => merged(draft, snapshot, pull_request),
     }
@@ -189,23 +208,21 @@ pub(super) fn record(draft: &mut Draft<'_>, pull_request: &PullRequest) {
     draft.status.pr_url = Some(pull_request.url.clone());
 }
 
-fn open_message(snapshot: &Snapshot<'_>, pull_request: &PullRequest, own: bool) -> String {
+fn open_message(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> String {
     let number = pull_request.number;
     let base = change::base_branch(snapshot.step);
-    let commit = snapshot.step.status.as_ref().and_then(|status| output(status, draft::COMMIT));
-    if pull_request.mergeable == Some(false) && commit != Some(&pull_request.head) {
+    let strange = foreign(snapshot, pull_request);
+    if pull_request.mergeable == Some(false) && strange.is_some() && pull_request.base == base {
         return format!(
             "PR #{number} has conflicts with `{base}`, and somebody has pushed to its branch: resolve them there and \
              merge it, or close it"
         );
     }
-    match &snapshot.hold {
-        Some(hold) => format!("held: {hold}; PR #{number} waits"),
-        None if reviewed(&snapshot.step.spec) => format!("waiting for PR #{number} to be merged"),
-        None if own => format!("merging PR #{number}"),
-        None => format!(
-            "PR #{number} waits for a person to merge it: its commit is not one that kardinal made for this step as it is"
-        ),
+    match (&snapshot.hold, strange) {
+        (Some(hold), _) => format!("held: {}; PR #{number} waits", hold.why),
+        (None, Some(strange)) => format!("PR #{number} waits for a person to look at it: {strange}"),
+        (None, None) if reviewed(&snapshot.step.spec) => format!("waiting for PR #{number} to be merged"),
+        (None, None) => format!("merging PR #{number}"),
     }
 }
 
@@ -226,7 +243,7 @@ fn merged(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullReq
     {
         approved.push(by.clone());
     }
-    let gates = gates::at_merge(snapshot, at.min(snapshot.now), pull_request.merged_by.as_deref());
+    let gates = gates::at_merge(snapshot, at.min(snapshot.now), pull_request);
     let evidence = draft.status.evidence.get_or_insert_default();
     evidence.approved_by = Some(approved);
     evidence.policy_gates = Some(gates);

@@ -106,6 +106,7 @@ fn without_a_record_the_changes_come_from_the_bundle_before() {
         let mut scene = Scene::reviewed().opened().kept().with_gate("soak", closed());
         scene.previous = previous;
         scene.step.status.as_mut().unwrap().outputs.remove("changes");
+        scene.seal();
         let Effect::UpdatePullRequest { body, .. } = scene.effect() else { panic!("an update") };
         body
     };

@@ -95,6 +95,10 @@ fn what_the_gates_say_is_kept_up_to_date() {
     assert_eq!(scene.plan().effect, None);
 
     scene.pull_request.as_mut().unwrap().head = "other".to_owned();
+    let look = scene.effect();
+    scene.tell(&look, Outcome::Overtaken { message: "somebody has pushed".to_owned() });
+    let body = scene.effect();
+    scene.tell(&body, Outcome::Done);
     assert!(
         matches!(scene.effect(), Effect::SetCommitStatus { sha, .. } if sha == "other"),
         "a new head has no status yet"
@@ -104,7 +108,7 @@ fn what_the_gates_say_is_kept_up_to_date() {
 #[test]
 fn a_hold_is_shown_on_the_pull_request() {
     let mut scene = Scene::reviewed().opened().kept();
-    scene.hold = Some(format!("Pipeline `my-app` is paused{}", "!".repeat(200)));
+    scene.hold = held(&format!("Pipeline `my-app` is paused{}", "!".repeat(200)));
     let effect = scene.effect();
     let Effect::SetCommitStatus { state, description, .. } = &effect else { panic!("{effect:?}") };
     assert_eq!(*state, CommitState::Pending);
@@ -166,7 +170,8 @@ fn pull_requests_that_conflict_with_strangers_edits_are_rebuilt_on_the_new_tip_w
         assert!(matches!(body, Effect::UpdatePullRequest { .. }), "{body:?}");
         scene.tell(&body, Outcome::Done);
         let mut scene = shown(scene);
-        let merge = Effect::MergePullRequest { number: 7, head_sha: "bea7ed".to_owned() };
+        let merge =
+            Effect::MergePullRequest { number: 7, head_sha: "bea7ed".to_owned(), base: "main".to_owned() };
         assert_eq!(scene.plan().effect, by_itself.then_some(merge), "a mere record is merged by kardinal");
     }
 }
@@ -176,6 +181,18 @@ fn a_strangers_commit_on_our_branch_is_not_overwritten() {
     let mut scene = Scene::reviewed().opened().kept();
     let own = scene.pull_request.clone().unwrap();
     scene.pull_request = Some(PullRequest { mergeable: Some(false), head: "5trange".to_owned(), ..own });
+    let look = scene.effect();
+    assert!(
+        matches!(&look, Effect::Commit(order) if order.replaces.as_deref() == Some("c0ffee0000")),
+        "{look:?}"
+    );
+    scene.tell(&look, Outcome::Overtaken { message: "somebody has pushed".to_owned() });
+    let body = scene.effect();
+    assert!(
+        matches!(&body, Effect::UpdatePullRequest { body, .. } if body.contains("Look twice")),
+        "{body:?}"
+    );
+    scene.tell(&body, Outcome::Done);
     let status = scene.effect();
     assert!(matches!(status, Effect::SetCommitStatus { .. }), "{status:?}");
     scene.tell(&status, Outcome::Done);
@@ -192,7 +209,7 @@ fn a_pause_holds_the_rebuilding_too_and_what_cannot_be_applied_blocks() {
     assert_eq!(scene.state(), PromotionState::WaitingForMerge, "the base may be mended");
     assert!(scene.message().ends_with("on the newest `main`: `x.yaml` has no image"), "{}", scene.message());
     assert_eq!(report.retry, Some(SignedDuration::from_secs(1)));
-    scene.hold = Some("paused".to_owned());
+    scene.hold = held("paused");
     assert!(!matches!(scene.effect(), Effect::Commit(_)));
 }
 
@@ -255,7 +272,7 @@ fn a_record_is_merged_by_the_controller_itself() {
         matches!(&status, Effect::SetCommitStatus { description, .. } if description == "no gates guard this environment")
     );
     scene.tell(&status, Outcome::Done);
-    scene.hold = Some("paused".to_owned());
+    scene.hold = held("paused");
     let held = scene.effect();
     assert!(matches!(held, Effect::SetCommitStatus { .. }));
     scene.tell(&held, Outcome::Done);
@@ -263,15 +280,9 @@ fn a_record_is_merged_by_the_controller_itself() {
     scene.hold = None;
     let shown = scene.effect();
     scene.tell(&shown, Outcome::Done);
-    scene.pull_request.as_mut().unwrap().head = "foreign".to_owned();
-    let shown = scene.effect();
-    scene.tell(&shown, Outcome::Done);
     let merge = scene.effect();
-    assert_eq!(
-        merge,
-        Effect::MergePullRequest { number: 7, head_sha: "c0ffee0000".to_owned() },
-        "only our own commit may go in unseen"
-    );
+    let (head_sha, base) = ("c0ffee0000".to_owned(), "main".to_owned());
+    assert_eq!(merge, Effect::MergePullRequest { number: 7, head_sha, base });
     scene.tell(&merge, Outcome::PullRequest(merged_pull_request()));
     assert_eq!(scene.state(), PromotionState::HealthChecking);
     assert_eq!(scene.status().evidence.unwrap().approved_by.unwrap(), Vec::<String>::new());
@@ -348,6 +359,7 @@ fn a_step_whose_bundle_is_gone_still_knows_its_tasks() {
 fn a_record_that_does_not_fit_is_never_a_success() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.step.status.as_mut().unwrap().steps.pop();
+    scene.seal();
     scene.pull_request = Some(merged_pull_request());
     scene.plan();
     assert_eq!(scene.state(), PromotionState::Failed);

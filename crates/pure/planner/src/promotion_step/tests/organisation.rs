@@ -1,6 +1,6 @@
 //! The organisation's gates hold wherever the step comes from, and whatever the team has written.
 
-use kardinal_api::kardinal::PromotionStepGit;
+use kardinal_api::kardinal::{GateResult, PromotionStepGit};
 
 use super::*;
 use crate::promotion_step::body::fingerprint;
@@ -59,6 +59,18 @@ fn state(scene: &mut Scene, state: &str, outputs: Value) {
         json!({"name": name, "state": if done { "Completed" } else { "Pending" }})
     });
     scene.step.status = from(json!({"state": state, "outputs": outputs, "steps": tasks}));
+    scene.seal();
+}
+
+/// As if everything that people are shown of the pull request had been brought up to date.
+fn shown(scene: &mut Scene) {
+    let snapshot = scene.snapshot();
+    let pull_request = scene.pull_request.as_ref().unwrap();
+    let (evidence, status) = (fingerprint(&snapshot), waiting::status_key(&snapshot, pull_request));
+    let outputs = &mut scene.step.status.as_mut().unwrap().outputs;
+    outputs.insert(draft::EVIDENCE_KEY.to_owned(), evidence);
+    outputs.insert(draft::STATUS_KEY.to_owned(), status);
+    scene.seal();
 }
 
 #[test]
@@ -82,59 +94,222 @@ fn a_closed_gate_of_the_organisation_holds_every_change_of_git() {
     for task in &mut opening.step.status.as_mut().unwrap().steps[..4] {
         task.state = TaskState::Completed;
     }
+    opening.seal();
     held(opening, "opening a pull request");
     let mut merging = Scene::new(json!({"pr": true})).asked(&closed);
     state(&mut merging, "WaitingForMerge", json!({"commit": "c1", "prNumber": "3", "prState": "open"}));
-    merging.pull_request = Some(PullRequest {
-        number: 3,
-        url: "https://example.com/3".to_owned(),
-        state: PullRequestState::Open,
-        head: "c1".to_owned(),
-        merged_at: None,
-        merged_by: None,
-        merge_commit: None,
-        mergeable: Some(true),
-        approved_by: Vec::new(),
-    });
-    let snapshot = merging.snapshot();
-    let (evidence, status) = (fingerprint(&snapshot), waiting::status_key(&snapshot, "c1"));
-    let seal = merging.key.seal_commit(&merging.step, "c1").unwrap();
-    let outputs = &mut merging.step.status.as_mut().unwrap().outputs;
-    outputs.insert(draft::COMMIT_SEAL.to_owned(), seal);
-    outputs.insert(draft::EVIDENCE_KEY.to_owned(), evidence);
-    outputs.insert(draft::STATUS_KEY.to_owned(), status);
+    merging.pull_request =
+        Some(PullRequest { head: "c1".to_owned(), mergeable: Some(true), ..open_pull_request() });
+    shown(&mut merging);
     held(merging, "merging");
 }
 
 #[test]
 fn no_commit_is_merged_but_the_controllers_own_for_the_place_it_was_made_for() {
     let mut scene = Scene::new(json!({"pr": true})).opened();
-    let shown = |scene: &mut Scene| {
-        let snapshot = scene.snapshot();
-        let head = scene.pull_request.as_ref().unwrap().head.clone();
-        let (evidence, status) = (fingerprint(&snapshot), waiting::status_key(&snapshot, &head));
-        let outputs = &mut scene.step.status.as_mut().unwrap().outputs;
-        outputs.insert(draft::EVIDENCE_KEY.to_owned(), evidence);
-        outputs.insert(draft::STATUS_KEY.to_owned(), status);
-    };
     shown(&mut scene);
     assert!(matches!(plan(&scene.snapshot()).effect, Some(Effect::MergePullRequest { .. })));
     let good = scene.step.clone();
-    scene.step.status.as_mut().unwrap().outputs.insert(draft::COMMIT.to_owned(), "evil".to_owned());
-    assert_eq!(plan(&scene.snapshot()).effect, None, "another commit");
-    scene.step = good.clone();
-    scene.step.spec.path = Some("environments/elsewhere".to_owned());
-    assert_eq!(plan(&scene.snapshot()).effect, None, "another place");
-    scene.step = good.clone();
-    scene.step.spec.bundle_ref = "my-app-v0-9-0".to_owned();
-    assert!(
-        !matches!(plan(&scene.snapshot()).effect, Some(Effect::MergePullRequest { .. })),
-        "another Bundle"
+    let changes: [(&str, fn(&mut PromotionStep)); 5] = [
+        ("another commit", |step| drop(outputs(step).insert(draft::COMMIT.to_owned(), "evil".to_owned()))),
+        ("another pull request", |step| drop(outputs(step).insert("prNumber".to_owned(), "8".to_owned()))),
+        ("another place", |step| step.spec.path = Some("environments/elsewhere".to_owned())),
+        ("another Bundle", |step| step.spec.bundle_ref = "my-app-v0-9-0".to_owned()),
+        ("another step", |step| step.metadata.uid = Some("another".to_owned())),
+    ];
+    for (what, change) in changes {
+        scene.step = good.clone();
+        change(&mut scene.step);
+        assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::ForgetStatus), "{what}");
+    }
+}
+
+fn outputs(step: &mut PromotionStep) -> &mut BTreeMap<String, String> {
+    &mut step.status.as_mut().unwrap().outputs
+}
+
+#[test]
+fn a_forged_status_proves_nothing_and_is_taken_away() {
+    for forged in ["Pending", "Promoting", "WaitingForMerge", "HealthChecking"] {
+        let mut scene = Scene::new(json!({"pr": true}));
+        state(&mut scene, forged, json!({"commit": "c1", "prNumber": "3", "prState": "open"}));
+        let status = scene.step.status.as_mut().unwrap();
+        for task in &mut status.steps {
+            task.state = TaskState::Completed;
+        }
+        scene.health = Some(facts(vec![deployment("1.29.0")]));
+        assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::ForgetStatus), "{forged}");
+        let report = scene.tell(&Effect::ForgetStatus, Outcome::Done);
+        assert_eq!((report.status, report.notes[0].reason.as_str()), (None, "StatusNotOurs"));
+        scene.step.status = None;
+        scene.plan();
+        assert_eq!(scene.state(), PromotionState::Promoting, "it begins again, and does it itself");
+        assert_eq!(scene.output("commit"), None);
+    }
+}
+
+#[test]
+fn a_forged_end_closes_nobodys_pull_request() {
+    let mut scene = Scene::new(json!({"pr": true}));
+    state(&mut scene, "Failed", json!({"prNumber": "3", "prState": "open"}));
+    scene.step.status.as_mut().unwrap().progress_seal = None;
+    assert_eq!(plan(&scene.snapshot()), Plan::default());
+    scene.step.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    scene.step.metadata.deletion_timestamp = from(json!(NOW));
+    assert_eq!(
+        plan(&scene.snapshot()).effect,
+        Some(Effect::ForgetStatus),
+        "what it cleared up would be anybody's"
     );
-    scene.step = good;
-    scene.step.metadata.uid = Some("another".to_owned());
+}
+
+#[test]
+fn words_for_people_need_no_seal() {
+    let mut scene = Scene::reviewed().opened().kept();
+    let status = scene.step.status.as_mut().unwrap();
+    status.message = Some("hello".to_owned());
+    status.conditions.clear();
+    assert_ne!(plan(&scene.snapshot()).effect, Some(Effect::ForgetStatus));
+}
+
+#[test]
+fn a_pull_request_that_was_pointed_elsewhere_is_neither_merged_nor_shown_as_allowed() {
+    let mut scene = Scene::new(json!({"pr": true})).opened();
     shown(&mut scene);
-    assert_eq!(plan(&scene.snapshot()).effect, None, "another step");
+    scene.pull_request.as_mut().unwrap().base = "release".to_owned();
+    let body = scene.effect();
+    assert!(
+        matches!(&body, Effect::UpdatePullRequest { body, .. } if body.contains("Look twice")),
+        "{body:?}"
+    );
+    scene.tell(&body, Outcome::Done);
+    let status = scene.effect();
+    let Effect::SetCommitStatus { state: CommitState::Pending, description, .. } = &status else {
+        panic!("{status:?}")
+    };
+    assert!(description.contains("into `release`"), "{description}");
+    scene.tell(&status, Outcome::Done);
+    assert_eq!(scene.plan().effect, None);
+    assert!(scene.message().contains("waits for a person to look at it"), "{}", scene.message());
+    scene.pull_request = Some(PullRequest { base: "release".to_owned(), ..merged_pull_request() });
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::Failed);
+    assert_eq!(scene.message(), "PR #7 was merged into `release` and not into `main`");
+}
+
+#[test]
+fn commits_of_others_are_not_shown_as_allowed_and_their_merge_is_on_record() {
+    let mut scene = Scene::reviewed().opened().kept();
+    scene.pull_request.as_mut().unwrap().head = "5trange".to_owned();
+    let look = scene.effect();
+    scene.tell(&look, Outcome::Overtaken { message: "somebody has pushed".to_owned() });
+    let body = scene.effect();
+    scene.tell(&body, Outcome::Done);
+    let status = scene.effect();
+    let Effect::SetCommitStatus { state, description, .. } = &status else { panic!("{status:?}") };
+    assert_eq!(*state, CommitState::Pending, "{description}");
+    scene.tell(&status, Outcome::Done);
+    scene.pull_request = Some(PullRequest { head: "5trange".to_owned(), ..merged_pull_request() });
+    scene.pass(SignedDuration::from_mins(7));
+    scene.plan();
+    let evidence = scene.status().evidence.unwrap().policy_gates.unwrap();
+    let own = evidence.iter().find(|gate| gate.name == "own-commit").unwrap();
+    assert_eq!((own.result, own.forced_by.as_deref()), (GateResult::Fail, Some("alice")));
+}
+
+#[test]
+fn a_rebuilt_commit_whose_record_got_lost_is_found_again() {
+    let mut scene = Scene::reviewed().opened().kept();
+    scene.pull_request.as_mut().unwrap().head = "bea7ed".to_owned();
+    let look = scene.effect();
+    assert!(matches!(&look, Effect::Commit(order) if order.replaces.is_some()), "{look:?}");
+    let Outcome::Committed { base, files, moves, .. } = committed() else { unreachable!() };
+    let found =
+        Outcome::Committed { commit: "bea7ed".to_owned(), base, pushed: true, files, moves, source: None };
+    scene.tell(&look, found);
+    assert_eq!(scene.output("commit").as_deref(), Some("bea7ed"));
+    assert!(waiting::foreign(&scene.snapshot(), scene.pull_request.as_ref().unwrap()).is_none());
+}
+
+#[test]
+fn a_merge_forced_over_a_pause_is_on_record_unless_the_pause_came_later() {
+    for (since, forced) in
+        [(None, true), (Some("2026-04-14T14:04:00Z"), true), (Some("2026-04-14T14:06:00Z"), false)]
+    {
+        let mut scene = Scene::reviewed().opened().kept();
+        scene.hold = Some(Hold { why: "hands off".to_owned(), since: since.map(time) });
+        scene.pass(SignedDuration::from_mins(7));
+        scene.pull_request = Some(merged_pull_request());
+        scene.plan();
+        let evidence = scene.status().evidence.unwrap().policy_gates.unwrap();
+        let paused = evidence.iter().find(|gate| gate.name == "paused");
+        assert_eq!(paused.is_some(), forced, "{since:?}");
+        if let Some(paused) = paused {
+            assert_eq!((paused.result, paused.forced_by.as_deref()), (GateResult::Fail, Some("alice")));
+            assert_eq!(paused.reason.as_deref(), Some("hands off"));
+        }
+    }
+}
+
+#[test]
+fn what_closes_before_the_push_holds_it_and_a_strange_file_refuses_it() {
+    let mut scene = Scene::new(json!({}));
+    let effect = scene.effect();
+    let inside = ["environments/prod/kustomization.yaml".to_owned()];
+    assert_eq!(objection(&scene.snapshot(), &effect, &inside), None);
+    for strange in ["environments/prod/other.yaml", "environments/dev/kustomization.yaml", "x"] {
+        let answer = objection(&scene.snapshot(), &effect, &[inside[0].clone(), strange.to_owned()]);
+        assert!(
+            matches!(&answer, Some(Outcome::Refused { message, .. }) if message.contains(strange)),
+            "{answer:?}"
+        );
+    }
+    let mut shut =
+        Scene { step: scene.step.clone(), ..Scene::new(json!({})) }.asked(&[gate("false", BEFORE)]);
+    let answer = objection(&shut.snapshot(), &effect, &inside);
+    assert!(
+        matches!(&answer, Some(Outcome::Held { message }) if message.contains("held by gate")),
+        "{answer:?}"
+    );
+    shut.tell(&effect, answer.unwrap());
+    assert_eq!(shut.state(), PromotionState::Promoting);
+    assert!(shut.message().contains("held by gate `never`"), "{}", shut.message());
+    scene.hold = held("paused");
+    let answer = objection(&scene.snapshot(), &effect, &inside);
+    assert!(matches!(&answer, Some(Outcome::Held { message }) if message.contains("paused")), "{answer:?}");
+}
+
+#[test]
+fn an_annotation_that_leaves_an_environment_out_spares_it_no_gate() {
+    let pipeline: kardinal_api::kardinal::Pipeline = from(json!({
+        "apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline", "metadata": {"name": "my-app"},
+        "spec": {
+            "git": {"url": "https://github.com/myorg/gitops-repo"},
+            "environments": [{"name": "dev"}, {"name": "staging"}, {"name": "prod"}],
+        },
+    }));
+    let mut after = gate("false", BEFORE);
+    after.spec.when = Some(kardinal_api::kardinal::GateStage::PostDeploy);
+    let labels = after.metadata.labels.as_mut().unwrap();
+    labels.insert("kardinal.io/applies-to".to_owned(), "staging".to_owned());
+    let mut scene = Scene::new(json!({})).asked(&[]);
+    let mut staging = scene.step.clone();
+    staging.spec.environment = "staging".to_owned();
+    for (named, gates) in [("staging", 1), ("dev", 1), ("", 1)] {
+        let annotations = scene.step.metadata.annotations.as_mut().unwrap();
+        annotations.insert("kardinal.io/upstreams".to_owned(), named.to_owned());
+        let known = Organisation::of(&Ground {
+            step: &scene.step,
+            bundle: scene.bundle.as_ref().unwrap(),
+            pipeline: Some(&pipeline),
+            gates: &[after.clone()],
+            others: &[],
+            steps: &[staging.clone(), scene.step.clone()],
+            key: &scene.key,
+            now: scene.now,
+        });
+        assert_eq!(known.answers().len(), gates, "`{named}`");
+    }
 }
 
 #[test]
@@ -182,6 +357,8 @@ fn a_gate_applies_by_where_the_environment_writes_whatever_its_name() {
     assert_eq!(edited.state(), PromotionState::Promoting);
     edited.step.spec.path = Some("environments/prod".to_owned());
     edited.ask(std::slice::from_ref(&by_path));
+    assert_eq!(edited.plan().effect, Some(Effect::ForgetStatus));
+    edited.step.status = None;
     assert_eq!(edited.plan().effect, None);
     assert!(edited.message().contains("held by gate `never`"), "{}", edited.message());
     assert_eq!(edited.step.spec.git.as_ref().map(|git: &PromotionStepGit| git.branch.clone()), Some(None));
@@ -271,7 +448,8 @@ fn a_verification_carries_the_seal_and_the_seal_its_time() {
     draft.complete(4, "healthy");
     draft.advance(&tasks(&scene.step.spec, snapshot.bundle.unwrap().spec.kind()).unwrap(), "");
     scene.step.status = Some(draft.status.clone());
-    let bundle = trusted(&scene.key, "my-app", scene.bundle.as_ref().unwrap(), &[scene.step.clone()], &[]);
+    let bundle =
+        trusted(&scene.key, ("my-app", "prod"), scene.bundle.as_ref().unwrap(), &[scene.step.clone()], &[]);
     assert_eq!(bundle.status.unwrap().environments["prod"].verified_at, Some(scene.now));
 }
 
@@ -311,12 +489,15 @@ fn a_rollback_counts_only_if_there_is_something_to_go_back_to() {
         (back("2", "v2"), vec![good.clone(), bad.clone()], false),
         (back("evil", "v2"), vec![good.clone(), bad.clone()], false),
         (back("1", "v2"), vec![unproven, bad.clone()], false),
-        (back("1", "v2"), vec![bad], false),
+        (back("1", "v2"), vec![bad.clone()], false),
     ] {
-        let known = trusted(&key, "my-app", &bundle, &[], &others);
+        let known = trusted(&key, ("my-app", "prod"), &bundle, &[], &others);
         assert_eq!(rollback_of(&known).is_some(), real, "{bundle:?}");
         assert_eq!(known.metadata.labels.unwrap().contains_key("kardinal.io/emergency"), real);
     }
+    let others = [good, bad];
+    let known = trusted(&key, ("my-app", "staging"), &back("1", "v2"), &[], &others);
+    assert_eq!(rollback_of(&known), None, "it was never verified in this environment");
 }
 
 #[test]
@@ -343,15 +524,10 @@ fn a_forced_merge_over_a_closed_gate_is_recorded_as_such() {
     let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).asked(&[gate("false", BEFORE)]);
     state(&mut scene, "WaitingForMerge", json!({"commit": "c1", "prNumber": "3", "prState": "open"}));
     scene.pull_request = Some(PullRequest {
-        number: 3,
-        url: "https://example.com/3".to_owned(),
-        state: PullRequestState::Merged,
         head: "c1".to_owned(),
         merged_at: Some(scene.now),
         merged_by: Some("mallory".to_owned()),
-        merge_commit: Some("m1".to_owned()),
-        mergeable: None,
-        approved_by: Vec::new(),
+        ..merged_pull_request()
     });
     scene.plan();
     let gates = serde_json::to_value(scene.status().evidence.unwrap().policy_gates).unwrap();

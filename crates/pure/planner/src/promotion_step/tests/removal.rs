@@ -97,6 +97,7 @@ fn a_pull_request_that_was_never_written_down_is_found() {
     };
     let find = Effect::FindPullRequest {
         head: "kardinal/my-app-v1-29-0/prod".to_owned(),
+        base: "main".to_owned(),
         marker: "<!-- kardinal-step: 0b5e -->".to_owned(),
     };
     let done = drive(&mut pushed(), |effect| match effect {

@@ -12,7 +12,7 @@ fn a_step_names_what_it_waits_for() {
     let mut superseded = Scene::new(json!({}));
     superseded.bundle.as_mut().unwrap().status = from(json!({"phase": "Superseded"}));
     let mut held = gated(closed());
-    held.hold = Some("Pipeline `my-app` is paused".to_owned());
+    held.hold = super::held("Pipeline `my-app` is paused");
     let cases = [
         (gone, "waiting for Bundle `my-app-v1-29-0`: it does not exist"),
         (superseded, "Bundle `my-app-v1-29-0` is superseded: a newer one has taken its place"),
@@ -93,7 +93,7 @@ fn gates_and_holds_are_asked_again_right_before_the_first_deed_and_gates_never_a
     scene.tell(&commit, committed());
     scene.set_gate("soak", closed());
     assert!(matches!(scene.effect(), Effect::OpenPullRequest(_)));
-    scene.hold = Some("Pipeline `my-app` is paused".to_owned());
+    scene.hold = held("Pipeline `my-app` is paused");
     assert_eq!(scene.plan().effect, None, "a hold stops the next deed whenever it comes");
     assert_eq!(scene.message(), "held: Pipeline `my-app` is paused");
 }

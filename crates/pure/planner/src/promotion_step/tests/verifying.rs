@@ -92,7 +92,7 @@ fn a_verified_step_keeps_its_evidence() {
     scene.plan();
     // What the gates say later is not what let the promotion pass.
     scene.set_gate("my-app-soak", closed());
-    scene.hold = Some("paused".to_owned());
+    scene.hold = held("paused");
     scene.health = Some(facts(vec![deployment("1.29.0")]));
     let plan = scene.plan();
     assert_eq!(scene.state(), PromotionState::Verified, "a hold does not stop the watching");

@@ -1,0 +1,111 @@
+//! Commits that others have made under our name, and changes that lost their permission on the way.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::future::BoxFuture;
+use kardinal_git::{Change, ChangeError, Error, Outcome, Repositories, Tree, Write};
+
+use crate::bench::{Bench, Fixed, branched, failed, order, put, run, write};
+
+const BRANCH: &str = "kardinal/a/prod";
+
+/// Pushes a commit with this line from a work tree that has been prepared.
+fn plant(bench: &Bench, branch: &str, files: &[(&str, &str)], line: &str) -> String {
+    let work = bench.dir.path().join(format!("mallory-{}", files.len()));
+    if !work.exists() {
+        bench.clone_as(&format!("mallory-{}", files.len()));
+    }
+    for (path, content) in files {
+        write(&work, path, content.as_bytes());
+    }
+    run(&work, &["add", "-A"]);
+    run(&work, &["commit", "-q", "--allow-empty", "-m", &format!("Promote one\n\n{line}")]);
+    run(&work, &["push", "-q", "-f", "origin", &format!("HEAD:{branch}")]);
+    run(&work, &["rev-parse", "HEAD"])
+}
+
+#[tokio::test]
+async fn a_planted_commit_with_our_line_is_not_taken_for_ours() {
+    let bench = Bench::new();
+    let line = "Kardinal-Step: one";
+    let planted = plant(&bench, BRANCH, &[("x", "theirs")], line);
+    let ours = branched("one", BRANCH, Fixed(vec![put("x", b"ours")]));
+    let done = bench.git().commit(&bench.remote(), &ours).await.unwrap();
+    assert_eq!(done.kind, Outcome::Pushed);
+    assert_ne!(done.commit, planted);
+    assert_eq!(bench.ask(&["show", &format!("{BRANCH}:x")]), "ours");
+}
+
+#[tokio::test]
+async fn our_content_on_top_of_somebody_elses_commit_is_not_ours() {
+    let bench = Bench::new();
+    let line = "Kardinal-Step: one";
+    plant(&bench, "side", &[("y", "smuggled")], "hello");
+    let work = bench.dir.path().join("mallory-1");
+    write(&work, "x", b"ours");
+    run(&work, &["add", "-A"]);
+    run(&work, &["commit", "-q", "-m", &format!("Promote one\n\n{line}")]);
+    run(&work, &["push", "-q", "-f", "origin", &format!("HEAD:{BRANCH}")]);
+    let ours = branched("one", BRANCH, Fixed(vec![put("x", b"ours")]));
+    let done = bench.git().commit(&bench.remote(), &ours).await.unwrap();
+    assert_eq!(done.kind, Outcome::Pushed);
+    assert_eq!(bench.subjects(BRANCH), ["Promote one", "first"], "what it stood on would be merged with it");
+}
+
+#[tokio::test]
+async fn a_planted_commit_on_the_base_does_not_pass_for_the_change() {
+    let bench = Bench::new();
+    plant(&bench, "main", &[("z", "anything")], "Kardinal-Step: one");
+    let done =
+        bench.git().commit(&bench.remote(), &order("one", Fixed(vec![put("x", b"ours")]))).await.unwrap();
+    assert_eq!(done.kind, Outcome::Pushed);
+    assert_eq!(bench.ask(&["show", "main:x"]), "ours");
+}
+
+#[tokio::test]
+async fn what_really_is_ours_is_found_again() {
+    let bench = Bench::new();
+    for ours in [
+        branched("one", BRANCH, Fixed(vec![put("x", b"ours")])),
+        order("two", Fixed(vec![put("x", b"ours")])),
+    ] {
+        let first = bench.git().commit(&bench.remote(), &ours).await.unwrap();
+        let again = bench.git().commit(&bench.remote(), &ours).await.unwrap();
+        assert_eq!((again.kind, again.commit), (Outcome::AlreadyThere, first.commit));
+    }
+}
+
+/// A change whose permission ends while it is being made.
+struct Overruled {
+    was_applied: AtomicBool,
+}
+
+impl Change for Overruled {
+    fn apply<'a>(&'a self, _: &'a dyn Tree) -> BoxFuture<'a, Result<Vec<Write>, ChangeError>> {
+        self.was_applied.store(true, Ordering::SeqCst);
+        Box::pin(async { Ok(vec![put("b/x", b"1"), put("a", b"2")]) })
+    }
+
+    fn confirm<'a>(&'a self, files: &'a [String]) -> BoxFuture<'a, Result<(), ChangeError>> {
+        Box::pin(async move {
+            assert!(
+                self.was_applied.load(Ordering::SeqCst),
+                "asked before it was known what would be written"
+            );
+            assert_eq!(files, ["a", "b/x"]);
+            Err(failed("the gate has closed"))
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_change_is_confirmed_with_its_files_when_only_the_push_is_left() {
+    let bench = Bench::new();
+    let overruled = || Overruled { was_applied: AtomicBool::new(false) };
+    for refused in [order("one", overruled()), branched("one", BRANCH, overruled())] {
+        let error = bench.git().commit(&bench.remote(), &refused).await.unwrap_err();
+        assert!(matches!(&error, Error::Change(why) if why.message == "the gate has closed"), "{error}");
+    }
+    assert_eq!(bench.subjects("main"), ["first"]);
+    assert_eq!(bench.git().tip(&bench.remote(), BRANCH).await.unwrap(), None);
+}
