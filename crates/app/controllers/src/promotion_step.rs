@@ -100,6 +100,9 @@ impl driver::Controller for Controller {
         self.context.metrics.promotion(&observation.step, effect, &outcome);
         let retry = report.retry.map(|delay| observation.now + delay);
         self.remember(key, |memory| memory.rest_until = retry);
+        if report.status.is_none() {
+            self.tell(&observation, &report.notes).await;
+        }
         match &report.status {
             Some(status) => self.write(&observation, status, &report.notes, retry).await,
             None if retry.is_some() => Next::At(retry),
@@ -157,6 +160,12 @@ impl Controller {
                 _ => {}
             }
         });
+    }
+
+    /// Tells what goes with no status.
+    async fn tell(&self, observation: &Observation, notes: &[Note]) {
+        let uid = observation.step.metadata.uid.as_deref().unwrap_or_default();
+        self.context.tell(MANAGER, &self.id(observation), uid, notes, observation.now).await;
     }
 
     async fn write(

@@ -3,6 +3,8 @@
 
 #[path = "hostile/bombs.rs"]
 mod bombs;
+#[path = "hostile/forged_progress.rs"]
+mod forged_progress;
 #[path = "hostile/graph_fence.rs"]
 mod graph_fence;
 #[path = "hostile/graph_rights.rs"]
