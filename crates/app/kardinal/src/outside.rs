@@ -87,3 +87,47 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use kardinal_reach::Hosts;
+
+    use super::*;
+
+    /// Reach is judged for the URL that somebody wrote; whoever is there cannot send us on to another one.
+    #[tokio::test]
+    async fn a_task_that_redirects_is_not_followed() {
+        let bounds = Bounds { reach: Policy::machine(Hosts::default()), limits: Limits::default() };
+        let folder = tempfile::tempdir().unwrap();
+        let git = Arc::new(git(folder.path().to_owned(), None, &bounds));
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let nobody = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
+        let outside = outside(kube::Client::try_from(nobody).unwrap(), git, None, &bounds).unwrap();
+        let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+        elsewhere.set_nonblocking(true).unwrap();
+        let location = format!("http://{}/", elsewhere.local_addr().unwrap());
+        let task = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", task.local_addr().unwrap());
+        let answering = std::thread::spawn(move || {
+            let (mut caller, _) = task.accept().unwrap();
+            let read = caller.read(&mut [0; 4096]).unwrap();
+            write!(
+                caller,
+                "HTTP/1.1 307 Go on\r\nLocation: {location}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+            )
+            .unwrap();
+            read
+        });
+        let answer = outside.http.post(url).send().await.unwrap();
+        assert!(answering.join().unwrap() > 0);
+        assert_eq!(answer.status().as_u16(), 307);
+        assert_eq!(
+            elsewhere.accept().unwrap_err().kind(),
+            ErrorKind::WouldBlock,
+            "somebody called elsewhere"
+        );
+    }
+}

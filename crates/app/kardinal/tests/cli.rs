@@ -8,8 +8,11 @@ mod folder;
 mod promotions;
 
 use std::io::{BufRead as _, BufReader, Lines};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy/samples/graph.yaml");
 
@@ -132,6 +135,27 @@ fn up_serves_refuses_a_second_one_and_ends_well() {
 }
 
 #[test]
+fn sigterm_ends_the_program_within_seconds_whatever_hangs() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let up = Up::start(dir, &[]);
+    // A server of repositories that takes every call and never says a word; git would wait for a minute.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/team/gitops.git", silent.local_addr().expect("its address"));
+    let (call, called) = mpsc::channel();
+    std::thread::spawn(move || call.send(silent.accept()));
+    let config =
+        CONFIG.replace("http://127.0.0.1:9/gitops-repo", &url).replace("  secret: github-token\n", "");
+    std::fs::write(dir.join("kardinal.yaml"), config).expect("the configuration");
+    check(dir, &["init"], 0, &["Pipeline \"my-app\" created"]);
+    check(dir, &["create", "bundle", "my-app", "--image", "ghcr.io/myorg/my-app:1.29.0"], 0, &["created"]);
+    let _held = called.recv_timeout(Duration::from_secs(120)).expect("the repository is asked for");
+    let asked = Instant::now();
+    assert_eq!(up.stop(), Some(0));
+    assert!(asked.elapsed() < Duration::from_secs(30), "it took {:?}", asked.elapsed());
+}
+
+#[test]
 fn an_ephemeral_up_leaves_no_data() {
     let dir = tempfile::tempdir().expect("a folder");
     let dir = dir.path();
@@ -225,6 +249,16 @@ fn gates_are_tested_without_a_server() {
     check(dir, &["policy", "test", "bad.yaml"], 1, &["isWeeknd", "^^^", "1 of 1 gates cannot be used"]);
     check(dir, &["policy", "test", "absent.yaml"], 1, &["absent.yaml"]);
     check(dir, &["policy", "test"], 2, &["FILE"]);
+}
+
+#[test]
+fn policy_test_refuses_what_cannot_be_true_or_false() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    for (file, expression) in [("version.cel", "bundle.version\n"), ("sum.cel", "1 + 1\n")] {
+        std::fs::write(dir.join(file), expression).expect("an expression");
+        check(dir, &["policy", "test", file], 1, &[file, "true or false", "1 of 1 gates cannot be used"]);
+    }
 }
 
 #[test]

@@ -19,6 +19,9 @@ const MAX_PROBES: usize = 512;
 /// How much all looks ahead may cost together, in evaluations that cost as much as is allowed.
 const PROBING_COST: u64 = 4;
 
+/// What going through a result may cost: more than one that can be written as JSON does.
+const READING_COST: u64 = 1_000_000;
+
 /// The data an expression reads.
 pub trait Scope {
     /// The value of a variable, or nothing when it is not there (yet).
@@ -135,8 +138,8 @@ impl Program {
             return Ok((self.evaluate(scope, limits)?, bound));
         }
         let now = scope.now().as_nanosecond();
-        let (value, mut next, mut context) = self.look(scope, limits, now)?;
-        if is_moving(&mut context, &value).map_err(|fault| *fault)? {
+        let (value, mut next, _) = self.look(scope, limits, now)?;
+        if is_moving(&mut reader(READING_COST), &value).map_err(|fault| *fault)? {
             return Ok((value, Some(earlier(now + 1, bound))));
         }
         let mut until = None;
@@ -148,11 +151,13 @@ impl Program {
                 return Ok((value, bound));
             }
             let limits = Limits { cost: limits.cost.min(left) };
-            let Ok((later, after, mut context)) = self.look(scope, &limits, instant) else { break };
-            if !matches!(identical(&mut context, &value, &later), Ok(true)) {
+            let Ok((later, after, context)) = self.look(scope, &limits, instant) else { break };
+            left = left.saturating_sub(context.spent());
+            let mut reading = reader(left);
+            if !matches!(stays(&mut reading, &value, &later), Ok(true)) {
                 break;
             }
-            left = left.saturating_sub(context.spent());
+            left = left.saturating_sub(reading.spent());
             next = after;
         }
         Ok((value, until.map(clamp)))
@@ -176,6 +181,16 @@ impl Program {
 }
 
 type Look<'a> = (Value<'a>, Option<i128>, Context);
+
+/// A budget for going through results; the evaluations that made them have their own.
+fn reader(cost: u64) -> Context {
+    Context::new(&Limits { cost }, Clock::new(0, false))
+}
+
+/// Whether the value is still what it was. A time that moves may equal another one, but only for an instant.
+fn stays(reading: &mut Context, value: &Value<'_>, later: &Value<'_>) -> Result<bool, Fault> {
+    Ok(identical(reading, value, later)? && !is_moving(reading, later)?)
+}
 
 fn earlier(instant: i128, bound: Option<Timestamp>) -> Timestamp {
     let instant = clamp(instant);

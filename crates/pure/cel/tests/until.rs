@@ -142,6 +142,54 @@ fn a_search_that_finds_nothing_ends_early_and_safely() {
     assert_eq!(until, Some(at("2026-01-31T11:08:32Z")));
 }
 
+#[test]
+fn a_value_that_becomes_the_moving_time_holds_until_it_does() {
+    // At noon both say the same, and a nanosecond later they do not.
+    let source = "now().getHours() < 12 ? timestamp(start) : now()";
+    let (value, until) = until(source, "2026-01-31T11:00:00Z");
+    assert_eq!((value, until), (json!("2026-01-31T12:00:00Z"), Some(at("2026-01-31T12:00:00Z"))));
+    check(
+        "[now().getHours() < 12 ? timestamp(start) : now()]",
+        "2026-01-31T11:00:00Z",
+        json!(["2026-01-31T12:00:00Z"]),
+        Some("2026-01-31T12:00:00Z"),
+    );
+}
+
+#[test]
+fn looking_ahead_costs_the_evaluation_nothing() {
+    let variables = variables();
+    let scope = MapScope::new(&variables, at("2026-01-31T11:00:00Z"));
+    let limits = Limits { cost: 100 };
+    // The list costs more than half of what is allowed, so going through it once more may not be taken from the rest.
+    let program = env().compile("lists.range((timestamp(start) - now()).getMinutes())").unwrap();
+    let value = program.evaluate(&scope, &limits).unwrap().to_json().unwrap();
+    let (again, until) = program.evaluate_until(&scope, &limits).unwrap();
+    assert_eq!(again.to_json().unwrap(), value);
+    assert_eq!(until, Some(at("2026-01-31T11:00:00.000000001Z")));
+    // Comparing two such lists is not taken from the evaluation, either: the hour says nothing new until noon.
+    let program = env().compile("lists.range(now().getHours() < 12 ? 55 : 54)").unwrap();
+    let scope = MapScope::new(&variables, at("2026-01-31T09:30:00Z"));
+    let (_, until) = program.evaluate_until(&scope, &limits).unwrap();
+    assert_eq!(until, Some(at("2026-01-31T12:00:00Z")));
+}
+
+#[test]
+fn a_result_that_is_larger_than_its_cost_has_a_time_too() {
+    let variables = variables();
+    let scope = MapScope::new(&variables, at("2026-01-31T11:00:00Z"));
+    // Each half is the same list in memory, and another one in the result.
+    let doubled = (0..8).fold("[now() >= timestamp(start)]".to_owned(), |inner, depth| {
+        format!("cel.bind(x{depth}, {inner}, [x{depth}, x{depth}])")
+    });
+    let program = env().compile(&doubled).unwrap();
+    let limits = Limits { cost: 100 };
+    let value = program.evaluate(&scope, &limits).unwrap().to_json().unwrap();
+    let (again, until) = program.evaluate_until(&scope, &limits).unwrap();
+    assert_eq!(again.to_json().unwrap(), value);
+    assert_eq!(until, Some(at("2026-01-31T12:00:00Z")));
+}
+
 struct Computed(BTreeMap<String, Json>);
 
 impl Scope for Computed {

@@ -205,8 +205,31 @@ fn what_was_taken_back_is_promoted_only_by_force() {
     check(dir, &["promote", "my-app", "--env", "prod"], 0, &["v1.28.0 is verified in prod already"]);
     let again = ["promote", "my-app", "--env", "prod", "--bundle", &new];
     check(dir, &again, 4, &["`1.29.0` was taken back in `prod`", "`--force`"]);
+    let count = ground.bundles().len();
+    let forced = [&again[..], &["--force"]].concat();
+    let dry = [&forced[..], &["--dry-run"]].concat();
+    check(dir, &dry, 0, &["would bring", "prod     v1.28.0 → v1.29.0", "nothing was created (--dry-run)"]);
+    assert_eq!(ground.bundles().len(), count, "nothing was created");
     check(dir, &["rollback", "my-app", "--env", "prod"], 1, &["no Bundle was verified in `prod` before"]);
     check(dir, &["rollback", "my-app", "--env", "prod", "--to", &old], 1, &["carries what `prod` has now"]);
+}
+
+#[test]
+fn version_prints_the_controllers_version_and_not_the_api_servers() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let ground = Ground::new(dir);
+    check(dir, &["version"], 0, &["controller not known: none has run here\n", "kubernetes v1."]);
+    let namespace =
+        serde_json::from_value(json!({"metadata": {"name": "kardinal-system"}})).expect("a namespace");
+    let api: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(ground.client.clone());
+    ground.runtime.block_on(api.create(&PostParams::default(), &namespace)).expect("the namespace");
+    ground.create::<k8s_openapi::api::coordination::v1::Lease>(
+        "kardinal-system",
+        json!({"metadata": {"name": "kardinal-controller", "annotations": {"kardinal.io/version": "9.8.7"}}}),
+    );
+    check(dir, &["version"], 0, &["controller 9.8.7\n", "kubernetes v1."]);
+    check(dir, &["version", "-o", "json"], 0, &["\"controller\": \"9.8.7\""]);
 }
 
 #[test]

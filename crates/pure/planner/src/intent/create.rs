@@ -68,7 +68,7 @@ pub fn create_bundle(new: &NewBundle<'_>, now: Timestamp) -> Result<Bundle, Prob
         provenance: new.provenance.clone(),
         intent,
     };
-    let name = name_for(new.pipeline, &spec, now);
+    let name = name_for(new.pipeline, &spec, &[], now);
     let mut bundle = Bundle::new(&name, spec);
     bundle.metadata.namespace = Some(new.namespace.to_owned());
     let labels = bundle.metadata.labels.get_or_insert_default();
@@ -77,17 +77,18 @@ pub fn create_bundle(new: &NewBundle<'_>, now: Timestamp) -> Result<Bundle, Prob
     Ok(bundle)
 }
 
-/// A Bundle that brings what `source` carries up to an environment.
+/// A Bundle that brings what `source` carries up to an environment, under a name that none of `others` has.
 pub(super) fn up_to(
     pipeline: &Pipeline,
     environment: &str,
     source: &Bundle,
+    others: &[&Bundle],
     now: Timestamp,
 ) -> Result<Bundle, Problem> {
     let skip = source.spec.intent.as_ref().map(|intent| intent.skip.clone()).unwrap_or_default();
     let skip = skip.into_iter().filter(|name| name != environment).collect();
-    let mut bundle =
-        again(pipeline, source, BundleIntent { target: Some(environment.to_owned()), skip }, now)?;
+    let intent = BundleIntent { target: Some(environment.to_owned()), skip };
+    let mut bundle = again(pipeline, source, intent, others, now)?;
     let annotations = bundle.metadata.annotations.get_or_insert_default();
     annotations.insert(SOURCE_ANNOTATION.to_owned(), "promote".to_owned());
     Ok(bundle)
@@ -111,7 +112,7 @@ pub fn skip(
             .hint("nothing has to be done"));
     }
     intent.skip.push(environment.to_owned());
-    again(pipeline, source, intent, now)
+    again(pipeline, source, intent, &[source], now)
 }
 
 /// A new Bundle with the content of another one and its own intent.
@@ -119,6 +120,7 @@ fn again(
     pipeline: &Pipeline,
     source: &Bundle,
     intent: BundleIntent,
+    others: &[&Bundle],
     now: Timestamp,
 ) -> Result<Bundle, Problem> {
     Route::intended(&pipeline.spec, Some(&intent))?;
@@ -126,7 +128,7 @@ fn again(
     if let Some(provenance) = &mut spec.provenance {
         provenance.rollback_of = None;
     }
-    let name = name_for(name_of(&pipeline.metadata), &spec, now);
+    let name = name_for(name_of(&pipeline.metadata), &spec, others, now);
     let mut bundle = Bundle::new(&name, spec);
     bundle.metadata.namespace.clone_from(&pipeline.metadata.namespace);
     // Labels are what gates look at; they come along. But going forward is no rollback, and the marks of the Graph that
@@ -145,8 +147,21 @@ fn is_mark(key: &str) -> bool {
 
 /// `my-app-v1-29-0-1712567890`, or `my-app-config-abc123de-1712567890` for a commit alone. A head that is too long is cut,
 /// the seconds never.
-fn name_for(pipeline: &str, spec: &BundleSpec, now: Timestamp) -> String {
-    format!("{}-{}", name_head(pipeline, spec, HEAD), now.as_second())
+fn name_for(pipeline: &str, spec: &BundleSpec, others: &[&Bundle], now: Timestamp) -> String {
+    in_time(&name_head(pipeline, spec, HEAD), others, now)
+}
+
+/// The head with the first second from now on at which no other Bundle has the name: what is ordered within the second
+/// of another order is another Bundle.
+pub(super) fn in_time(head: &str, others: &[&Bundle], now: Timestamp) -> String {
+    let mut second = now.as_second();
+    loop {
+        let name = format!("{head}-{second}");
+        if others.iter().all(|other| name_of(&other.metadata) != name) {
+            return name;
+        }
+        second += 1;
+    }
 }
 
 /// `my-app-v1-29-0`, or `my-app-config-abc123de`: what a Bundle is called after, in no more than `limit` characters.

@@ -52,7 +52,7 @@ pub fn promote<'a>(wish: &Promote<'a>, now: Timestamp) -> Result<Promotion<'a>, 
     if let Some(objection) = history.objection(source).filter(|_| !wish.force) {
         return Err(objection.problem(source, wish.environment));
     }
-    let bundle = up_to(wish.pipeline, wish.environment, source, now)?;
+    let bundle = up_to(wish.pipeline, wish.environment, source, wish.bundles, now)?;
     Ok(Promotion::New(Box::new(bundle)))
 }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, BundleIntent, BundleSpec, PIPELINE_LABEL, Pipeline, Provenance};
 
-use super::create::{HEAD, name_head};
+use super::create::{HEAD, in_time, name_head};
 use super::history::{History, carries_kind, has_failed, is_verified, parts};
 use super::request::SOURCE_ANNOTATION;
 use crate::bundle::names::short_hash;
@@ -52,7 +52,7 @@ pub fn rollback(wish: &Rollback<'_>, now: Timestamp) -> Result<Bundle, Problem> 
     let pipeline = name_of(&wish.pipeline.metadata);
     let mut bundle = back_to(current, environment, good);
     let head = name_head(pipeline, &bundle.spec, HEAD - MARK.len());
-    bundle.metadata.name = Some(format!("{head}{MARK}-{}", now.as_second()));
+    bundle.metadata.name = Some(in_time(&format!("{head}{MARK}"), wish.bundles, now));
     bundle.metadata.namespace.clone_from(&wish.pipeline.metadata.namespace);
     let annotations = bundle.metadata.annotations.get_or_insert_default();
     annotations.insert(SOURCE_ANNOTATION.to_owned(), "rollback".to_owned());

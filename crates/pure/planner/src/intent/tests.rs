@@ -154,7 +154,7 @@ fn a_promotion_carries_the_same_to_a_target() {
     let mut source = bundle("s", "1.2", "{}");
     let mark = format!("bundle.uid-1.{}/reference", kardinal_graph::DOMAIN);
     source.metadata.labels.as_mut().unwrap().insert(mark.clone(), "adopted".to_owned());
-    let made = create::up_to(&pipeline(), "staging", &source, now()).unwrap();
+    let made = create::up_to(&pipeline(), "staging", &source, &[], now()).unwrap();
     assert_eq!(name(&made), "my-app-v1-2-1712567890");
     assert_eq!(made.spec.artifacts, source.spec.artifacts);
     assert_eq!(made.spec.intent.as_ref().unwrap().target.as_deref(), Some("staging"));
@@ -172,7 +172,7 @@ fn a_skip_is_a_new_bundle() {
     assert_eq!(made.spec.intent.as_ref().unwrap().skip, ["staging"]);
     assert!(skip(&pipeline(), "staging", &made, now()).unwrap_err().message.contains("already"));
     assert!(skip(&pipeline(), "nowhere", &source, now()).is_err());
-    let to_prod = create::up_to(&pipeline(), "prod", &source, now()).unwrap();
+    let to_prod = create::up_to(&pipeline(), "prod", &source, &[], now()).unwrap();
     assert!(skip(&pipeline(), "prod", &to_prod, now()).unwrap_err().message.contains("spec.intent.target"));
 }
 

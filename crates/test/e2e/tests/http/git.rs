@@ -35,7 +35,7 @@ fn refused(folder: &Path, arguments: &[&str], part: &str) -> anyhow::Result<()> 
 }
 
 #[tokio::test]
-async fn people_push_and_read() -> anyhow::Result<()> {
+async fn people_push_and_the_pages_of_pull_requests_need_a_token() -> anyhow::Result<()> {
     let web = Web::start().await?;
     let token = web.key("git-token")?;
     let repository = |protected: &[&str]| {

@@ -15,8 +15,8 @@ use crate::words::{approve, has_version, message, pipeline, record, says, why};
 in_three_worlds!(promotions: a_sick_version_is_taken_back);
 in_three_worlds!(promotions: a_failed_rollback_is_the_end);
 in_three_worlds!(promotions: the_first_bundle_has_nothing_to_go_back_to);
-in_three_worlds!(promotions: closed_without_merging);
-in_three_worlds!(promotions: closed_without_merging_where_upstream_goes_back);
+in_three_worlds!(promotions: closing_a_pr_without_merging_rejects_the_bundle_and_keeps_upstream_as_it_is);
+in_three_worlds!(promotions: closing_a_pr_without_merging_takes_upstream_back_where_on_reject_says_rollback);
 in_three_worlds!(promotions: a_file_that_is_missing);
 
 const GOOD: &str = "my-app-v1-29-0";
@@ -128,7 +128,9 @@ async fn the_first_bundle_has_nothing_to_go_back_to(world: &World) -> anyhow::Re
     shop.close().await
 }
 
-async fn closed_without_merging(world: &World) -> anyhow::Result<()> {
+async fn closing_a_pr_without_merging_rejects_the_bundle_and_keeps_upstream_as_it_is(
+    world: &World,
+) -> anyhow::Result<()> {
     let shop = settled(world).await?;
     shop.release(BAD, "1.30.0", json!({})).await?;
     shop.state(BAD, "prod", PromotionState::WaitingForMerge).await?;
@@ -146,7 +148,9 @@ async fn closed_without_merging(world: &World) -> anyhow::Result<()> {
     shop.close().await
 }
 
-async fn closed_without_merging_where_upstream_goes_back(world: &World) -> anyhow::Result<()> {
+async fn closing_a_pr_without_merging_takes_upstream_back_where_on_reject_says_rollback(
+    world: &World,
+) -> anyhow::Result<()> {
     let mut shop = Shop::open(world, &ALL).await?;
     shop.run_workloads(&ALL);
     let prod = json!({"name": "prod", "approval": "pr-review", "onReject": "rollback"});

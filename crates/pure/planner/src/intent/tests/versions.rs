@@ -424,3 +424,41 @@ fn the_source_of_promote_and_rollback_is_on_record() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn an_order_in_the_same_second_gets_a_name_of_its_own() {
+    let mut life = Life::of(&["1.28.0", "1.29.0"]);
+    let at = now() + SignedDuration::from_mins(life.minutes);
+    let second = at.as_second();
+    let same = format!("my-app-v1-29-0-{second}");
+    life.bundles[1].metadata.name = Some(same.clone());
+    // Whoever takes it back and orders it again within the second means another Bundle.
+    let back = life.wish("prod", None, false).unwrap();
+    assert_eq!(back.metadata.name, Some(format!("my-app-v1-28-0-rollback-{second}")));
+    life.add(back);
+    life.verify(2, &ALL);
+    let bundles: Vec<&Bundle> = life.bundles.iter().collect();
+    let source = Some(life.named(&same));
+    let wish =
+        Promote { pipeline: &life.pipeline, environment: "prod", source, bundles: &bundles, force: true };
+    match promote(&wish, at).unwrap() {
+        Promotion::New(bundle) => {
+            assert_eq!(bundle.metadata.name, Some(format!("my-app-v1-29-0-{}", second + 1)));
+            life.add(*bundle);
+        }
+        other => panic!("{other:?}"),
+    }
+    life.verify(3, &ALL);
+    let pipeline = &life.pipeline;
+    let bundles: Vec<&Bundle> = life.bundles.iter().collect();
+    let wish = Rollback {
+        pipeline,
+        environment: "prod",
+        to: None,
+        bundles: &bundles,
+        emergency: false,
+        force: false,
+    };
+    let again = rollback(&wish, at).unwrap();
+    assert_eq!(again.metadata.name, Some(format!("my-app-v1-28-0-rollback-{}", second + 1)));
+}
