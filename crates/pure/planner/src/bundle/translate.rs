@@ -38,7 +38,7 @@ pub fn translate(
 ) -> Result<Graph, Problem> {
     check_name(name_of(&bundle.metadata))?;
     let route = Route::intended(&pipeline.spec, bundle.spec.intent.as_ref())?;
-    let templates = Templates::collect(pipeline, gates, policy_namespaces).of_kind(bundle.spec.kind());
+    let templates = Templates::collect(pipeline, bundle, gates, policy_namespaces);
     let foreign: Vec<&Graph> = graphs.iter().copied().filter(|graph| !carries(graph, bundle)).collect();
     let mut graph = Graph::new("", GraphSpec::default());
     for prefix in prefixes(bundle) {
