@@ -7,11 +7,13 @@ use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{BUNDLE_LABEL, Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep};
 use kardinal_cluster::{Answer, Change, View};
 use kardinal_graph::ObjectId;
-use kardinal_planner::bundle::{self as planner, Effect, Snapshot};
+use kardinal_planner::bundle::{self as planner, Commit, Effect, Search, Snapshot};
 use serde_json::Value;
 
 use crate::driver::{self, Key, Next};
+use crate::forges::Trouble;
 use crate::objects::{self, about, all_keys, before_and_after, get, gvk, key_of, keys, label, list, text};
+use crate::promotion_step::neighbour;
 use crate::{Context, facets};
 
 /// Where a step stands.
@@ -139,6 +141,10 @@ impl driver::Controller for Controller {
         drop(view);
         let now = self.context.clock.now();
         let mut plan = observation.plan(policy_namespaces, now);
+        if let Some(search) = &plan.search {
+            observation.commit = look_for(&self.context, &key.0, search).await;
+            plan = observation.plan(policy_namespaces, now);
+        }
         if plan.settles_gates() {
             if let Err(error) = self.context.read_gates(key, &observation.bundle).await {
                 tracing::warn!(bundle = %key.1, error = %error, "the gates cannot be read; it is tried again");
@@ -147,7 +153,7 @@ impl driver::Controller for Controller {
             let Some(again) = Observation::of(&self.view(), key, policy_namespaces) else {
                 return Next::Never;
             };
-            observation = again;
+            observation = Observation { commit: observation.commit, ..again };
             plan = observation.plan(policy_namespaces, now);
         }
         for effect in &plan.effects {
@@ -204,6 +210,8 @@ struct Observation {
     gates: Vec<PolicyGate>,
     graphs: Vec<Graph>,
     steps: Vec<PromotionStep>,
+    /// Looked for only when the plan asks.
+    commit: Commit,
 }
 
 impl Observation {
@@ -232,7 +240,7 @@ impl Observation {
             }
         }
         let steps = list(view, namespace, facets::BUNDLE, name);
-        Some(Observation { bundle, pipeline, siblings, gates, graphs, steps })
+        Some(Observation { bundle, pipeline, siblings, gates, graphs, steps, commit: Commit::Unknown })
     }
 
     fn plan(&self, policy_namespaces: &[String], now: jiff::Timestamp) -> planner::Plan {
@@ -244,8 +252,30 @@ impl Observation {
             graphs: &self.graphs.iter().collect::<Vec<_>>(),
             steps: &self.steps.iter().collect::<Vec<_>>(),
             policy_namespaces,
+            commit: &self.commit,
             now,
         })
+    }
+}
+
+/// Looks for a commit with the credentials of a step that will take it over.
+async fn look_for(context: &Context, namespace: &str, search: &Search) -> Commit {
+    let Some(step) = search.steps.iter().find(|step| context.serves(step)) else { return Commit::Elsewhere };
+    let remote = match context.remote(namespace, step).await {
+        Ok(remote) => remote,
+        Err(Trouble::Problem(message) | Trouble::Fault(message)) => return Commit::Unreachable(message),
+    };
+    let source = neighbour(&remote, &search.commit.repository);
+    let repositories = &context.repositories;
+    let found = async {
+        let id = repositories.resolve(&source, &search.commit.sha).await?;
+        // A whole id is taken as it is: only who reads the commit knows that it is there.
+        repositories.contains(&source, &id, &id).await
+    };
+    match found.await {
+        Ok(_) => Commit::Found,
+        Err(kardinal_git::Error::NoCommit(message)) => Commit::Missing(message),
+        Err(error) => Commit::Unreachable(error.to_string()),
     }
 }
 

@@ -343,7 +343,9 @@ impl Running {
         }
         listeners.extend(steps.clone().map(|steps| steps as Arc<dyn Listener>));
         if settings.promotions && plans_here {
-            listeners.push(driver::spawn(bundle::Controller::new(context.clone()), workers, stop, tasks));
+            // A Bundle of configuration waits for a repository before it starts.
+            let bundles = bundle::Controller::new(context.clone());
+            listeners.push(driver::spawn_fair(bundles, workers, (stop, &self.cut), tasks));
             listeners.push(driver::spawn(
                 policy_gate::Controller::new(context.clone()),
                 workers,

@@ -6,10 +6,10 @@ use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate};
 use kardinal_cluster::{Change, View};
 use kardinal_graph::Gvk;
-use kardinal_planner::bundle::{last_verified, pipeline_name};
+use kardinal_planner::bundle::{last_verified, pipeline_name, searches};
 use kardinal_planner::policy_gate::{self as planner, Authority, MANAGER, Place, Snapshot};
 use kardinal_planner::seal::{trusted, trusted_previous};
-use kardinal_policy::{Scope, is_template, scope};
+use kardinal_policy::{is_template, speaks_for_organisation};
 use serde_json::Value;
 
 use crate::driver::{self, Key, Next};
@@ -144,9 +144,7 @@ impl Observation {
         let (Some(template), Some(bundle), Some(place)) = (&self.template, &self.bundle, &self.place) else {
             return Ok(());
         };
-        let namespace = template.metadata.namespace.as_deref().unwrap_or_default();
-        let is_ours = context.policy_namespaces.iter().any(|name| name == namespace);
-        if !is_ours || !is_template(template) || scope(template) != Scope::Org {
+        if !speaks_for_organisation(template, &context.policy_namespaces, bundle) {
             return Ok(());
         }
         let key = context.key().await?;
@@ -175,18 +173,11 @@ impl Observation {
     }
 }
 
-/// The Pipelines that count the templates of a namespace: all of them where it is the organisation's, else those in it
-/// and those that name it.
+/// The Pipelines that count the templates of a namespace.
 fn counting(view: &View, namespace: &str, policy_namespaces: &[String]) -> Vec<Pipeline> {
     let Some(store) = view.kind(&gvk::<Pipeline>()) else { return Vec::new() };
-    let everybodys = policy_namespaces.iter().any(|name| name == namespace);
-    let all = store.list(None).filter_map(|(name, object)| Some((name, object.read::<Pipeline>().ok()?)));
-    let counting = all.filter(|(name, pipeline)| {
-        everybodys
-            || name.0 == namespace
-            || pipeline.spec.policy_namespaces.iter().any(|one| one == namespace)
-    });
-    counting.map(|(_, pipeline)| pipeline).collect()
+    let all = store.list(None).filter_map(|(_, object)| object.read::<Pipeline>().ok());
+    all.filter(|pipeline| searches(pipeline, namespace, policy_namespaces)).collect()
 }
 
 /// A gate and where it stands: its labels tell that, or the Graph that somebody wrote it into.

@@ -20,6 +20,7 @@ use kardinal_planner::promotion_step::{self as planner, Effect, MANAGER, Outcome
 use crate::Context;
 use crate::driver::{self, Key, Next};
 use crate::objects;
+pub(crate) use edit::neighbour;
 use observe::Observation;
 use routes::Following;
 

@@ -167,7 +167,8 @@ impl Server {
             true => self.agents(Timestamp::now()).await?.unwrap_or_default(),
             false => Vec::new(),
         };
-        Ok(Seen { pipeline, bundles, steps, gates, graphs, agents })
+        let policy_namespaces = policy_namespaces.to_vec();
+        Ok(Seen { pipeline, bundles, steps, gates, graphs, agents, policy_namespaces })
     }
 
     /// The agents of all shards; `None`: one may not read their Leases.
@@ -233,6 +234,8 @@ pub(crate) struct Seen {
     pub(crate) graphs: Vec<Graph>,
     /// The agents of its shards.
     pub(crate) agents: Vec<Agent>,
+    /// Where the organisation keeps its gates.
+    pub(crate) policy_namespaces: Vec<String>,
 }
 
 impl Seen {
@@ -243,6 +246,7 @@ impl Seen {
             bundles: &self.bundles,
             steps: &self.steps,
             gates: &self.gates,
+            policy_namespaces: &self.policy_namespaces,
             graphs: &self.graphs,
             agents: &self.agents,
             now,

@@ -3,7 +3,9 @@
 //! What the derives give is nearly that. Here it loses what JSON Schema has and Kubernetes has not: `nullable` on
 //! every optional field, and number formats that no API server knows.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, ValidationRule,
+};
 use kube::CustomResourceExt;
 use serde_json::{Map, Value};
 
@@ -14,7 +16,7 @@ use crate::{Bundle, Graph, GraphRevision, Pipeline, PolicyGate, PromotionStep, P
 /// The `crd()` that the derives put on each kind is the raw form; this is the one to install.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     [
-        Pipeline::crd(),
+        with_label_names(Pipeline::crd()),
         Bundle::crd(),
         PromotionStep::crd(),
         PolicyGate::crd(),
@@ -37,6 +39,24 @@ pub fn crd_yaml() -> Result<Vec<(String, String)>, serde_saphyr::ser::Error> {
             Ok((name, serde_saphyr::to_string(crd)?))
         })
         .collect()
+}
+
+/// The names of such objects are the values of labels on others, and a label holds less than a name.
+fn with_label_names(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    let rule = ValidationRule {
+        rule: "size(self.metadata.name) <= 63".to_owned(),
+        message: Some(format!(
+            "the name of a {} can have at most 63 characters, because its Bundles carry it as a label",
+            crd.spec.names.kind
+        )),
+        ..ValidationRule::default()
+    };
+    for version in &mut crd.spec.versions {
+        if let Some(schema) = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut()) {
+            schema.x_kubernetes_validations.get_or_insert_default().push(rule.clone());
+        }
+    }
+    crd
 }
 
 fn normalize(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {

@@ -26,10 +26,15 @@ const POLICY_NAMESPACES: &str = "kardinal-policy-namespaces";
 /// Where an organisation keeps its gates when it does not say.
 pub const DEFAULT_POLICY_NAMESPACE: &str = "platform-policies";
 const RBAC: &str = "rbac.authorization.k8s.io";
+const VIEW_ROLE: &str = "kardinal-view";
+const EDIT_ROLE: &str = "kardinal-edit";
+const ADMIN_ROLE: &str = "kardinal-admin";
 
 const READ: [&str; 3] = ["get", "list", "watch"];
 const WRITE: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
 const REPORT: [&str; 3] = ["get", "update", "patch"];
+/// What people do to the objects that they own, besides reading them.
+const CHANGE: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
 /// The installation as one YAML stream that `kubectl apply --server-side -f -` takes. In the policy namespaces the
 /// controllers may not write gates.
@@ -40,6 +45,9 @@ pub fn install_yaml(policy_namespaces: &[String]) -> Result<String, serde_saphyr
     }
     documents.push(serde_saphyr::to_string(&account())?);
     for role in [controller_role(), graph_role(), graph_objects_role(), graph_accounts_role()] {
+        documents.push(serde_saphyr::to_string(&role)?);
+    }
+    for role in [view_role(), edit_role(), admin_role()] {
         documents.push(serde_saphyr::to_string(&role)?);
     }
     for role in [ACCOUNT, GRAPH_ROLE, GRAPH_ACCOUNTS_ROLE] {
@@ -146,6 +154,46 @@ fn graph_objects_role() -> ClusterRole {
 fn graph_accounts_role() -> ClusterRole {
     let rules = vec![rule("", &["serviceaccounts"], &["impersonate"])];
     ClusterRole { metadata: named(GRAPH_ACCOUNTS_ROLE), rules: Some(rules), ..ClusterRole::default() }
+}
+
+/// A role for people, which the built-in role of that name includes as well.
+fn people_role(name: &str, built_in: &str, rules: Vec<PolicyRule>) -> ClusterRole {
+    let mut metadata = named(name);
+    let label = format!("{RBAC}/aggregate-to-{built_in}");
+    metadata.labels.get_or_insert_default().insert(label, "true".to_owned());
+    ClusterRole { metadata, rules: Some(rules), ..ClusterRole::default() }
+}
+
+/// Whoever may look at a namespace sees all of a promotion.
+fn view_role() -> ClusterRole {
+    people_role(VIEW_ROLE, "view", view_rules())
+}
+
+/// Whoever may change a namespace writes what people write. Steps, revisions and every status are the controllers'.
+fn edit_role() -> ClusterRole {
+    people_role(EDIT_ROLE, "edit", edit_rules())
+}
+
+/// Whoever owns a namespace also decides about its local repositories, and what is merged into them.
+fn admin_role() -> ClusterRole {
+    let mut rules = edit_rules();
+    rules.push(rule("forge.kardinal.io", &["repositories", "pullrequests"], &CHANGE));
+    people_role(ADMIN_ROLE, "admin", rules)
+}
+
+fn view_rules() -> Vec<PolicyRule> {
+    vec![
+        rule("kardinal.io", &["pipelines", "bundles", "promotionsteps", "policygates"], &READ),
+        rule("experimental.kro.run", &["graphs", "graphrevisions"], &READ),
+        rule("forge.kardinal.io", &["repositories", "pullrequests"], &READ),
+    ]
+}
+
+fn edit_rules() -> Vec<PolicyRule> {
+    let mut rules = view_rules();
+    rules.push(rule("kardinal.io", &["pipelines", "bundles", "policygates"], &CHANGE));
+    rules.push(rule("experimental.kro.run", &["graphs"], &CHANGE));
+    rules
 }
 
 /// Roles add up and take nothing away, so the right to write gates in every team's namespace is a right to write those of

@@ -154,6 +154,8 @@ fn rules() {
         rule_of("Graph", "spec.nodes.[]").as_str().is_some_and(|rule| rule.contains("has(self.template)"))
     );
     assert!(rule_of("GraphRevision", "spec.nodes.[]").is_string());
+    let named = &schema("Pipeline")["x-kubernetes-validations"][0];
+    assert_eq!(named["rule"], json!("size(self.metadata.name) <= 63"), "Bundles carry it as a label");
     let fixed = rule_of("PullRequest", "spec");
     for part in ["repository", "head", "base"] {
         let rule = format!("self.{part} == oldSelf.{part}");
@@ -274,4 +276,46 @@ fn the_controllers_impersonate_accounts_and_nobody_else() {
             }
         }
     }
+}
+
+#[test]
+fn people_get_the_kinds_with_the_built_in_roles() {
+    let objects = installation();
+    let role = |name: &str| {
+        let found = objects.iter().find(|object| object["metadata"]["name"] == name).expect("a role");
+        let built_in = name.trim_start_matches("kardinal-");
+        let label = format!("rbac.authorization.k8s.io/aggregate-to-{built_in}");
+        assert_eq!(found["metadata"]["labels"][label], "true", "{found}");
+        let mut may: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for rule in found["rules"].as_array().expect("rules") {
+            for resource in rule["resources"].as_array().expect("resources") {
+                let verbs = rule["verbs"].as_array().expect("verbs").iter().filter_map(Value::as_str);
+                may.entry(resource.as_str().expect("a name").to_owned())
+                    .or_default()
+                    .extend(verbs.map(str::to_owned));
+            }
+        }
+        may
+    };
+    let writes = |may: &BTreeMap<String, BTreeSet<String>>| -> Vec<String> {
+        may.iter()
+            .filter(|(_, verbs)| verbs.contains("create"))
+            .map(|(resource, _)| resource.clone())
+            .collect()
+    };
+    let (view, edit, admin) = (role("kardinal-view"), role("kardinal-edit"), role("kardinal-admin"));
+    for may in [&view, &edit, &admin] {
+        assert_eq!(may.len(), crds().len(), "each kind, and nothing below one, such as a status: {may:?}");
+        for (resource, verbs) in may {
+            assert!(["get", "list", "watch"].iter().all(|verb| verbs.contains(*verb)), "{resource}");
+            let read_only = ["promotionsteps", "graphrevisions"].contains(&resource.as_str());
+            assert!(!read_only || verbs.len() == 3, "{resource} is the controllers': {verbs:?}");
+        }
+    }
+    assert!(view.values().all(|verbs| verbs.len() == 3), "{view:?}");
+    assert_eq!(writes(&edit), ["bundles", "graphs", "pipelines", "policygates"]);
+    assert_eq!(
+        writes(&admin),
+        ["bundles", "graphs", "pipelines", "policygates", "pullrequests", "repositories"]
+    );
 }

@@ -1,6 +1,7 @@
 //! The Bundle's part of the sentence: which Graph promotes it, where it stands, and how it ends.
 
 mod check;
+mod commit;
 mod escape;
 mod gates;
 pub(crate) mod names;
@@ -22,7 +23,8 @@ use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
 use serde_json::Value;
 
 pub use check::{Refusal, check, last_verified};
-pub use gates::{Template, Templates};
+pub use commit::{Commit, Search};
+pub use gates::{Template, Templates, searches};
 pub use kardinal_policy::{FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL};
 pub use names::label_value;
 pub(crate) use plan::age;
@@ -30,6 +32,7 @@ pub use plan::{Effect, Plan, is_finished, pipeline_name, plan, why};
 pub use problem::Problem;
 pub use report::{Course, READY, Standing, course, record, report};
 pub use route::{Route, Stop};
+pub(crate) use siblings::gives_way;
 pub(crate) use translate::step_spec;
 pub use translate::{export_graph, graph_names, translate};
 
@@ -51,6 +54,8 @@ pub struct Snapshot<'a> {
     pub steps: &'a [&'a PromotionStep],
     /// The namespaces in which the organisation keeps its gates.
     pub policy_namespaces: &'a [String],
+    /// What is known of the commit that it brings.
+    pub commit: &'a Commit,
     /// The one `now` of this pass.
     pub now: Timestamp,
 }

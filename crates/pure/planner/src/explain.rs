@@ -32,6 +32,8 @@ pub struct World<'a> {
     pub steps: &'a [PromotionStep],
     /// Gates: instances and the pause in its namespace, and templates from anywhere.
     pub gates: &'a [PolicyGate],
+    /// The namespaces in which the organisation keeps its gates.
+    pub policy_namespaces: &'a [String],
     /// The Graphs in its namespace.
     pub graphs: &'a [Graph],
     /// The agents of shards, as far as they are known.

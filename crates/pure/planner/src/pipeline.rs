@@ -11,7 +11,7 @@ use kardinal_api::kardinal::{
 
 use crate::bundle::problem::listed;
 use crate::bundle::report::{newest, whole_second};
-use crate::bundle::{Problem, READY, Route};
+use crate::bundle::{Problem, READY, Route, label_value};
 use crate::graph::Note;
 use crate::promotion_step::tasks;
 
@@ -48,11 +48,21 @@ const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
 /// Whether the environments have an order, and their tasks can be carried out for some Bundle at least.
 pub fn check(pipeline: &Pipeline) -> Result<Route<'_>, Problem> {
+    check_name(pipeline.metadata.name.as_deref().unwrap_or_default())?;
     let route = Route::whole(&pipeline.spec)?;
     for (position, environment) in pipeline.spec.environments.iter().enumerate() {
         check_tasks(pipeline, position, environment)?;
     }
     Ok(route)
+}
+
+/// Bundles, steps and gates carry the name as a label, and a label holds less than a name.
+fn check_name(name: &str) -> Result<(), Problem> {
+    if name == label_value(name) {
+        return Ok(());
+    }
+    Err(Problem::new("metadata.name", format!("`{name}` has {} characters", name.len()))
+        .hint("the name of a Pipeline can have at most 63: create it again with a shorter one"))
 }
 
 /// Tasks that no Bundle could go through are told when the Pipeline is written, not when a Bundle arrives there.

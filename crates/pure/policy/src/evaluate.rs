@@ -7,6 +7,7 @@ use kardinal_cel::{EvalErrorKind, Limits, Value};
 
 use crate::expression::{Expression, one_line};
 use crate::facts::Facts;
+use crate::overrides::{Promotion, is_active};
 use crate::reason::{overridden, values};
 use crate::when::time_zone;
 use crate::world::World;
@@ -71,15 +72,16 @@ fn ask(gate: &PolicyGateSpec, facts: &Facts<'_>, looks_ahead: impl Fn(bool) -> b
     Verdict { ready, reason, overridden, error, next_change }
 }
 
-/// Whether an override is meant for this Bundle and environment.
-fn is_for(given: &GateOverride, facts: &Facts<'_>) -> bool {
+/// The promotion that the facts are about.
+fn promotion<'a>(facts: &Facts<'a>) -> Promotion<'a> {
     let metadata = &facts.bundle.metadata;
     let pipeline = metadata.labels.as_ref().and_then(|labels| labels.get(PIPELINE_LABEL));
-    let fits = |wanted: &Option<String>, is: Option<&str>| wanted.is_none() || wanted.as_deref() == is;
-    fits(&given.stage, Some(facts.environment.name))
-        && fits(&given.namespace, metadata.namespace.as_deref())
-        && fits(&given.pipeline, pipeline.map(String::as_str))
-        && fits(&given.bundle, metadata.name.as_deref())
+    Promotion {
+        environment: facts.environment.name,
+        namespace: metadata.namespace.as_deref(),
+        pipeline: pipeline.map(String::as_str),
+        bundle: metadata.name.as_deref(),
+    }
 }
 
 /// A gate at the door of one environment.
@@ -119,12 +121,13 @@ impl State<'_> {
 
 impl<'g> Judge<'g> {
     fn new(gate: &'g PolicyGateSpec, facts: &Facts<'_>) -> Judge<'g> {
-        let overrides = gate.overrides.iter().filter(|given| is_for(given, facts)).collect();
+        let promotion = promotion(facts);
+        let overrides = gate.overrides.iter().filter(|given| promotion.is_meant_by(given)).collect();
         Judge { overrides, condition: Condition::new(gate, facts) }
     }
 
     fn at(&mut self, now: Timestamp) -> State<'g> {
-        let active = |given: &&&GateOverride| given.expires_at.is_none_or(|expires| expires > now);
+        let active = |given: &&&GateOverride| is_active(given, now);
         if let Some(first) = self.overrides.iter().find(active) {
             let ends: Option<Vec<Timestamp>> =
                 self.overrides.iter().filter(active).map(|given| given.expires_at).collect();

@@ -10,6 +10,8 @@ mod expression;
 mod facts;
 mod gate;
 mod labels;
+mod organisation;
+mod overrides;
 mod pattern;
 mod reason;
 mod recheck;
@@ -26,7 +28,9 @@ pub use gate::{
     FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, Scope, Target, applies_to, guards,
     is_freeze, is_skip_permission, is_template, names_something, scope,
 };
-pub use pattern::Written;
+pub use organisation::{is_organisations, speaks_for_organisation};
+pub use overrides::{Promotion, is_overridden};
+pub use pattern::{Written, matches_text};
 pub use reason::detail;
 pub use recheck::{freshness, recheck_interval};
 pub use when::{parse_when, time_zone};

@@ -70,7 +70,7 @@ fn matches(pattern: &[&str], path: &[&str]) -> bool {
                 back = Some((at + 1, here));
                 at += 1;
             }
-            (Some(wanted), Some(name)) if segment_matches(wanted, name) => {
+            (Some(wanted), Some(name)) if matches_text(wanted, name) => {
                 at += 1;
                 here += 1;
             }
@@ -91,21 +91,23 @@ fn reaches(pattern: &[&str], path: &[&str]) -> bool {
     for (index, name) in path.iter().enumerate() {
         match pattern.get(index) {
             Some(&"**") => return true,
-            Some(wanted) if segment_matches(wanted, name) => {}
+            Some(wanted) if matches_text(wanted, name) => {}
             _ => return false,
         }
     }
     true
 }
 
-/// `*` stands for any characters, none included.
-fn segment_matches(pattern: &str, name: &str) -> bool {
+/// Whether a pattern means a text: `*` stands for any characters, none included. A path is compared segment by segment,
+/// unless `*` shall go beyond a `/`. Time grows with the product of the lengths at worst.
+pub fn matches_text(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
     let Some(last) = parts.next_back() else { return rest.is_empty() };
     for part in parts {
         match rest.find(part) {
+            // `find` gives the start of a part, which is a boundary, and so is its end.
             Some(at) => rest = rest.get(at + part.len()..).unwrap_or_default(),
             None => return false,
         }

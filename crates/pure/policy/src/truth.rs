@@ -60,6 +60,10 @@ fn expect_truth(expr: &Expr, errors: &mut Vec<CompileError>) {
         ExprKind::Conditional { test, then, otherwise } => {
             [test, then, otherwise].into_iter().for_each(|part| expect_truth(part, errors));
         }
+        // It changes what the compiler knows of a value, and not the value.
+        ExprKind::Call { target: None, function, args } if function == "dyn" => {
+            args.iter().for_each(|operand| expect_truth(operand, errors));
+        }
         _ => errors.extend(value(expr).map(|what| {
             CompileError::new(expr.span, format!("this is {what} and can never be true or false"))
                 .with_hint("compare it with something, such as `bundle.version == \"1.29.0\"`")
@@ -114,6 +118,9 @@ mod tests {
             "bundle.intent.skip.map(x, x)",
             "bundle",
             "now()",
+            "dyn(1)",
+            "dyn(dyn(bundle.version))",
+            "schedule.isWeekend || dyn(\"true\")",
         ] {
             let said = check_expression(expression).expect_err(expression);
             assert!(said.contains("can never be true or false") && said.contains("compare it"), "{said}");
@@ -134,6 +141,8 @@ mod tests {
             "bundle.version.startsWith(\"1.\")",
             "schedule.isWeekend ? bundle.upstreamSoakMinutes >= 60 : true",
             "dyn(true)",
+            "dyn(schedule.isWeekend)",
+            "dyn(bundle.version) == \"1.29.0\"",
         ] {
             check_expression(expression).expect(expression);
         }

@@ -4,23 +4,26 @@ use futures::future::BoxFuture;
 use kardinal_apiserver::{Options, ServeHandle, Server};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::*;
 
 /// A clock that stands still until it is told to move.
-struct Hands(Mutex<Timestamp>);
+struct Hands(watch::Sender<Timestamp>);
 
 impl Clock for Hands {
     fn now(&self) -> Timestamp {
-        *self.0.lock().unwrap()
+        *self.0.borrow()
     }
 
     fn sleep_until(&self, instant: Timestamp) -> BoxFuture<'static, ()> {
-        let left = instant.duration_since(self.now());
-        // Somebody may have moved the hands meanwhile: the caller looks again.
-        let nap = if left.is_positive() { Duration::from_millis(5) } else { Duration::ZERO };
-        Box::pin(tokio::time::sleep(nap))
+        let mut hands = self.0.subscribe();
+        Box::pin(async move {
+            // A clock that is gone moves no more.
+            if hands.wait_for(|now| *now >= instant).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
     }
 }
 
@@ -28,13 +31,13 @@ struct Bench {
     own: Server,
     clock: Arc<Hands>,
     clusters: Clusters,
-    _changes: UnboundedReceiver<Change>,
+    changes: tokio::sync::Mutex<UnboundedReceiver<Change>>,
 }
 
 impl Bench {
     async fn new() -> Bench {
         let own = Server::start(Options::default()).await.unwrap();
-        let clock = Arc::new(Hands(Mutex::new("2026-04-14T14:00:00Z".parse().unwrap())));
+        let clock = Arc::new(Hands(watch::Sender::new("2026-04-14T14:00:00Z".parse().unwrap())));
         let (sender, changes) = mpsc::unbounded_channel();
         let clusters = Clusters::new(
             own.client("default"),
@@ -43,11 +46,22 @@ impl Bench {
             sender,
             CancellationToken::new(),
         );
-        Bench { own, clock, clusters, _changes: changes }
+        Bench { own, clock, clusters, changes: tokio::sync::Mutex::new(changes) }
     }
 
     fn pass(&self, seconds: i64) {
-        *self.clock.0.lock().unwrap() += SignedDuration::from_secs(seconds);
+        self.clock.0.send_modify(|now| *now += SignedDuration::from_secs(seconds));
+    }
+
+    /// Looks again whenever a change is told, until it is so.
+    async fn told(&self, what: &str, mut so: impl FnMut() -> bool) {
+        let mut changes = self.changes.lock().await;
+        let told = async {
+            while !so() {
+                changes.recv().await.unwrap();
+            }
+        };
+        in_time(what, told).await;
     }
 
     fn secrets(&self) -> Api<Secret> {
@@ -76,15 +90,10 @@ fn deployments() -> Gvk {
     Gvk::parse("apps/v1", "Deployment").unwrap()
 }
 
-/// Asks until it is so. Only a failing test waits long.
-async fn eventually(what: &str, mut so: impl FnMut() -> bool) {
-    for _ in 0..6000 {
-        if so() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{what}: still not so");
+/// Waits for something. Only a failing test waits long.
+async fn in_time<T>(what: &str, event: impl Future<Output = T>) -> T {
+    let bound = Duration::from_secs(60);
+    tokio::time::timeout(bound, event).await.unwrap_or_else(|_| panic!("{what}: still not so"))
 }
 
 fn problem(found: Result<Arc<Remote>, Unknown>) -> String {
@@ -103,7 +112,7 @@ async fn a_changed_kubeconfig_secret_is_used_without_a_restart_and_the_watches_o
     bench.keep(first.kubeconfig()).await;
     let old = bench.reach().await.ok().unwrap();
     old.watches.ensure(&deployments());
-    eventually("the first cluster is listed", || old.watches.view([&deployments()]).synced()).await;
+    bench.told("the first cluster is listed", || old.watches.view([&deployments()]).synced()).await;
     assert!(Arc::ptr_eq(&old, &bench.reach().await.ok().unwrap()), "it is kept");
     // The Secret leads elsewhere now.
     bench.keep(second.kubeconfig()).await;
@@ -124,7 +133,7 @@ async fn a_changed_kubeconfig_secret_is_used_without_a_restart_and_the_watches_o
     bench.keep(first.kubeconfig()).await;
     let idle = bench.reach().await.ok().unwrap();
     bench.pass(301);
-    eventually("idle watches end", || idle.stop.is_cancelled()).await;
+    in_time("idle watches end", idle.stop.cancelled()).await;
     assert!(lock(&bench.clusters.known).is_empty());
 }
 
@@ -135,25 +144,22 @@ async fn a_cluster_that_went_away_is_known_to_be_lost() {
     bench.keep(handle.kubeconfig()).await;
     let remote = bench.reach().await.ok().unwrap();
     remote.watches.ensure(&deployments());
-    eventually("the cluster answers", || {
-        matches!(remote.reached(&deployments(), "prod", bench.clock.now()), Reached::Yes)
-    })
-    .await;
-    eventually("it is listed", || remote.watches.view([&deployments()]).synced()).await;
+    bench.told("it is listed", || remote.watches.view([&deployments()]).synced()).await;
+    let reached = || remote.reached(&deployments(), "prod", bench.clock.now());
+    bench.told("the cluster answers", || matches!(reached(), Reached::Yes)).await;
     assert_eq!(remote.watches.view([&deployments()]).lost([&deployments()]), None);
+    let address = handle.local_addr();
     handle.stop().await;
     server.shutdown().await;
+    // Whoever calls now is the watch, which has found out and tries again.
+    let listener = tokio::net::TcpListener::bind(address).await.unwrap();
+    drop(in_time("its watch tries again", listener.accept()).await.unwrap());
+    drop(listener);
     // What was seen is still there, and the watch says that it may be old.
-    eventually("its watch is lost", || {
-        let view = remote.watches.view([&deployments()]);
-        view.synced() && view.lost([&deployments()]).is_some()
-    })
-    .await;
+    let view = remote.watches.view([&deployments()]);
+    assert!(view.synced() && view.lost([&deployments()]).is_some());
     bench.pass(11);
-    eventually("it does not answer", || {
-        matches!(remote.reached(&deployments(), "prod", bench.clock.now()), Reached::No(_))
-    })
-    .await;
+    bench.told("it does not answer", || matches!(reached(), Reached::No(_))).await;
 }
 
 #[tokio::test]

@@ -165,7 +165,7 @@ impl Change for Edits {
 
 /// Another repository with the same credentials, if it is on the same host. A Bundle may name any repository, and
 /// strangers must not be told a secret.
-fn neighbour(remote: &Remote, url: &str) -> Remote {
+pub(crate) fn neighbour(remote: &Remote, url: &str) -> Remote {
     let origin =
         |url: &str| reqwest::Url::parse(url).ok().map(|url| url.origin()).filter(|origin| origin.is_tuple());
     let near = origin(url).is_some() && origin(url) == origin(&remote.url);

@@ -190,7 +190,10 @@ fn ask(
     let policies = context.policy_namespaces.iter();
     let gates: Vec<PolicyGate> = policies.flat_map(|place| list(view, place, facets::BUNDLE, "")).collect();
     let steps: Vec<PromotionStep> = list(view, namespace, facets::BUNDLE, &step.spec.bundle_ref);
-    Ok(Organisation::of(&Ground { step, bundle, pipeline, gates: &gates, others, steps: &steps, key, now }))
+    let (policy_namespaces, steps) = (context.policy_namespaces.as_slice(), steps.as_slice());
+    let gates = gates.as_slice();
+    let ground = Ground { step, bundle, pipeline, gates, policy_namespaces, others, steps, key, now };
+    Ok(Organisation::of(&ground))
 }
 
 /// Looks at what the adapter looks at, on the cluster that the step names.

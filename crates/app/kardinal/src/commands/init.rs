@@ -1,6 +1,6 @@
 //! `kardinal init`: a Pipeline from a few lines, or the Graph of a Pipeline.
 
-use kardinal_api::kardinal::{Pipeline, PolicyGate};
+use kardinal_api::kardinal::{Bundle, BundleSpec, BundleType, Pipeline, PolicyGate};
 use kardinal_planner::bundle::{Templates, export_graph};
 use kardinal_planner::intent::{self, InitConfig};
 use kardinal_policy::Scope;
@@ -53,7 +53,8 @@ fn told(
     let count = environments.len();
     let plural = if count == 1 { "" } else { "s" };
     let gates: Vec<&PolicyGate> = gates.iter().collect();
-    let templates = Templates::collect(pipeline, &gates, policy_namespaces);
+    let version = Bundle::new("", BundleSpec { kind: Some(BundleType::Image), ..BundleSpec::default() });
+    let templates = Templates::collect(pipeline, &version, &gates, policy_namespaces);
     let mut org: Vec<&str> = Vec::new();
     for name in &environments {
         for template in templates.guarding(name) {

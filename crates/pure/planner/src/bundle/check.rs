@@ -42,8 +42,7 @@ fn check_skips(snapshot: &Snapshot<'_>, pipeline: &Pipeline, whole: &Route<'_>) 
     let on_the_way = |name: &str| {
         intent.target.as_deref().is_none_or(|target| target == name || whole.ancestors(target).contains(name))
     };
-    let templates = Templates::collect(pipeline, snapshot.gates, snapshot.policy_namespaces)
-        .of_kind(snapshot.bundle.spec.kind());
+    let templates = Templates::collect(pipeline, snapshot.bundle, snapshot.gates, snapshot.policy_namespaces);
     let mut denials = Vec::new();
     for name in intent.skip.iter().filter(|name| on_the_way(name)) {
         denials.extend(denial(snapshot, whole, &templates, name));

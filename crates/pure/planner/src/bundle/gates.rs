@@ -1,12 +1,15 @@
 //! Which gate templates guard which environments.
 
-use kardinal_api::kardinal::{BundleType, GateStage, Pipeline, PolicyGate, PromotionStep};
-use kardinal_policy::{Scope, Target, applies_to, guards, is_freeze, is_skip_permission, is_template, scope};
+use kardinal_api::kardinal::{Bundle, BundleType, GateStage, Pipeline, PolicyGate, PromotionStep};
+use kardinal_policy::{
+    Scope, Target, applies_to, guards, is_organisations, is_skip_permission, is_template,
+    speaks_for_organisation,
+};
 
 use super::translate::step_spec;
 use crate::promotion_step::target;
 
-/// The gate templates that count for one Pipeline, each once, in the order of namespace and name.
+/// The gate templates that count for one Bundle of a Pipeline, each once, in the order of namespace and name.
 /// Nothing in a Pipeline can take one away.
 #[derive(Clone, Debug)]
 pub struct Templates<'a> {
@@ -44,49 +47,36 @@ impl<'a> Template<'a> {
 
 impl<'a> Templates<'a> {
     /// Picks the templates out of everything that was seen: those in the organisation's namespaces, in the Pipeline's
-    /// own and in those that the Pipeline adds. Instances and freezes are none.
+    /// own and in those that the Pipeline adds. Instances and freezes are none, and of the organisation's only those that
+    /// were there before the Bundle hold it. What the Bundle carries decides where it writes.
     pub fn collect(
         pipeline: &'a Pipeline,
+        bundle: &Bundle,
         gates: &[&'a PolicyGate],
         policy_namespaces: &[String],
     ) -> Templates<'a> {
-        let own = pipeline.metadata.namespace.as_deref().unwrap_or_default();
         let mut seen: Vec<&PolicyGate> = gates
             .iter()
             .copied()
-            .filter(|gate| is_template(gate) && !is_freeze(gate))
-            .filter(|gate| {
-                let namespace = namespace(gate);
-                namespace == own
-                    || policy_namespaces
-                        .iter()
-                        .chain(&pipeline.spec.policy_namespaces)
-                        .any(|name| name == namespace)
-            })
+            .filter(|gate| is_template(gate) && searches(pipeline, namespace(gate), policy_namespaces))
             .collect();
         seen.sort_by_key(|gate| (namespace(gate), gate.metadata.name.as_deref().unwrap_or_default()));
         seen.dedup_by_key(|gate| (namespace(gate), gate.metadata.name.as_deref().unwrap_or_default()));
-        let is_org = |gate: &PolicyGate| {
-            scope(gate) == Scope::Org && policy_namespaces.iter().any(|name| name == namespace(gate))
-        };
+        let is_org = |gate: &PolicyGate| is_organisations(gate, policy_namespaces);
+        let holds =
+            |gate: &PolicyGate| !is_org(gate) || speaks_for_organisation(gate, policy_namespaces, bundle);
         let (permissions, guards): (Vec<&PolicyGate>, Vec<&PolicyGate>) =
             seen.into_iter().partition(|gate| is_skip_permission(gate));
         Templates {
             pipeline,
-            kind: BundleType::Image,
+            kind: bundle.spec.kind(),
             permissions: permissions.into_iter().filter(|gate| is_org(gate)).collect(),
             gates: guards
                 .into_iter()
+                .filter(|gate| holds(gate))
                 .map(|gate| Template { gate, scope: if is_org(gate) { Scope::Org } else { Scope::Team } })
                 .collect(),
         }
-    }
-
-    /// The same for Bundles of this type: what they carry decides where they write.
-    #[must_use]
-    pub fn of_kind(mut self, kind: BundleType) -> Templates<'a> {
-        self.kind = kind;
-        self
     }
 
     /// The gates of an environment, the organisation's first.
@@ -109,6 +99,13 @@ impl<'a> Templates<'a> {
     pub fn permissions(&self, environment: &str) -> Vec<&'a PolicyGate> {
         self.permissions.iter().copied().filter(|gate| applies_to(gate, environment)).collect()
     }
+}
+
+/// Whether the templates of a namespace count for a Pipeline: everybody looks where the organisation writes, besides that
+/// in the own namespace and in those that the Pipeline adds.
+pub fn searches(pipeline: &Pipeline, namespace: &str, policy_namespaces: &[String]) -> bool {
+    pipeline.metadata.namespace.as_deref().unwrap_or_default() == namespace
+        || policy_namespaces.iter().chain(&pipeline.spec.policy_namespaces).any(|name| name == namespace)
 }
 
 fn namespace(gate: &PolicyGate) -> &str {

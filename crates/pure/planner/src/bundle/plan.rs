@@ -10,6 +10,7 @@ use kardinal_api::kardinal::{
 };
 
 use super::check::check;
+use super::commit::{self, Hold, Search};
 use super::report::{Course, READY, Standing, course, newest, record, report, waiting};
 use super::siblings::{is_history, roll_back, superseded_by};
 use super::{Snapshot, carries, name_of};
@@ -51,6 +52,8 @@ pub struct Plan {
     pub notes: Vec<Note>,
     /// The earliest time at which the decision can change by itself.
     pub wake: Option<Timestamp>,
+    /// The commit that has to be looked for before anything can be decided.
+    pub search: Option<Search>,
 }
 
 impl Plan {
@@ -128,6 +131,15 @@ fn plan_start(
             return finish(snapshot, environments, None, end);
         }
     };
+    match commit::hold(snapshot, pipeline).filter(|_| !started) {
+        None => {}
+        Some(Hold::Search(search)) => return Plan { search: Some(search), ..Plan::default() },
+        Some(Hold::Wait(message)) => return commit::wait(snapshot, environments, message),
+        Some(Hold::Missing(message)) => {
+            let end = (BundlePhase::Failed, "False", "CommitNotFound", message);
+            return finish(snapshot, environments, None, end);
+        }
+    }
     let mut plan = plan_promoting(snapshot, &graph, environments);
     if plan.status.as_ref().and_then(|status| status.phase).is_none_or(|phase| !is_finished(phase)) {
         plan.effects.push(Effect::CreateGraph(Box::new(graph)));

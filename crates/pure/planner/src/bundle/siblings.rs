@@ -24,39 +24,68 @@ pub(super) fn superseded_by<'a>(
     environments: &BTreeMap<String, EnvironmentStatus>,
 ) -> Option<&'a Bundle> {
     let bundle = snapshot.bundle;
-    if says_true(bundle.metadata.annotations.as_ref(), PIN_ANNOTATION) {
+    if is_pinned(bundle) {
         return None;
     }
-    let missing: BTreeSet<String> = match graph {
+    let way = match graph {
         Some(graph) => course(graph).environments.into_iter().collect(),
         None => meant_for(snapshot.pipeline, bundle),
     };
-    let missing: BTreeSet<String> = missing
-        .into_iter()
-        .filter(|name| environments.get(name).and_then(|entry| entry.state) != Some(PromotionState::Verified))
-        .collect();
-    if missing.is_empty() {
-        return None;
-    }
-    successor(snapshot, &missing)
+    successor(snapshot, &missing(way, environments)?)
 }
 
-/// The newest Bundle after this one that is on its way to, or verified in, all of these environments and carries the
-/// same kinds of things.
+/// Whether a Bundle that is on its way now will give way to one that is about to be created.
+pub(crate) fn gives_way(pipeline: &Pipeline, bundle: &Bundle, newer: &Bundle) -> bool {
+    if is_pinned(bundle) || phase_of(bundle).is_some_and(is_finished) {
+        return false;
+    }
+    let record = bundle.status.as_ref().map(|status| status.environments.clone()).unwrap_or_default();
+    let missing = missing(meant_for(Some(pipeline), bundle), &record);
+    missing.is_some_and(|missing| replaces(Some(pipeline), newer, bundle, &missing))
+}
+
+/// What a Bundle has not reached of its way; `None` when nothing is left.
+fn missing(
+    way: BTreeSet<String>,
+    environments: &BTreeMap<String, EnvironmentStatus>,
+) -> Option<BTreeSet<String>> {
+    let verified = |name: &String| {
+        environments.get(name).and_then(|entry| entry.state) == Some(PromotionState::Verified)
+    };
+    let missing: BTreeSet<String> = way.into_iter().filter(|name| !verified(name)).collect();
+    (!missing.is_empty()).then_some(missing)
+}
+
+/// Whether a newer Bundle makes an older one pointless in these environments: it goes to all of them and carries the same
+/// kinds of things.
+fn replaces(
+    pipeline: Option<&Pipeline>,
+    newer: &Bundle,
+    older: &Bundle,
+    environments: &BTreeSet<String>,
+) -> bool {
+    let kind = newer.spec.kind();
+    (kind == older.spec.kind() || kind == BundleType::Mixed)
+        // Of the same second, the names would decide which of the two is newer.
+        && rollback_of(older) != Some(name_of(&newer.metadata))
+        && meant_for(pipeline, newer).is_superset(environments)
+}
+
+fn is_pinned(bundle: &Bundle) -> bool {
+    says_true(bundle.metadata.annotations.as_ref(), PIN_ANNOTATION)
+}
+
+/// The newest Bundle after this one that is on its way or verified, and takes its place in these environments.
 fn successor<'a>(snapshot: &Snapshot<'a>, environments: &BTreeSet<String>) -> Option<&'a Bundle> {
     let bundle = snapshot.bundle;
-    let replaces = |kind: BundleType| kind == bundle.spec.kind() || kind == BundleType::Mixed;
-    // Of the same second, the names would decide which of the two is newer.
-    let taken_back = rollback_of(bundle);
     snapshot
         .siblings
         .iter()
         .copied()
-        .filter(|sibling| age(sibling) > age(bundle) && replaces(sibling.spec.kind()))
-        .filter(|sibling| taken_back != Some(name_of(&sibling.metadata)))
+        .filter(|sibling| age(sibling) > age(bundle))
         .filter(|sibling| matches!(phase_of(sibling), Some(BundlePhase::Promoting | BundlePhase::Verified)))
         .filter(|sibling| sibling.metadata.deletion_timestamp.is_none())
-        .filter(|sibling| meant_for(snapshot.pipeline, sibling).is_superset(environments))
+        .filter(|sibling| replaces(snapshot.pipeline, sibling, bundle, environments))
         .max_by_key(|sibling| age(sibling))
 }
 
@@ -74,7 +103,7 @@ fn meant_for(pipeline: Option<&Pipeline>, bundle: &Bundle) -> BTreeSet<String> {
 pub(super) fn is_history(snapshot: &Snapshot<'_>) -> bool {
     let bundle = snapshot.bundle;
     let Some(pipeline) = snapshot.pipeline else { return false };
-    if says_true(bundle.metadata.annotations.as_ref(), PIN_ANNOTATION) {
+    if is_pinned(bundle) {
         return false;
     }
     let newer = snapshot

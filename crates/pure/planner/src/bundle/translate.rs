@@ -38,7 +38,7 @@ pub fn translate(
 ) -> Result<Graph, Problem> {
     check_name(name_of(&bundle.metadata))?;
     let route = Route::intended(&pipeline.spec, bundle.spec.intent.as_ref())?;
-    let templates = Templates::collect(pipeline, gates, policy_namespaces).of_kind(bundle.spec.kind());
+    let templates = Templates::collect(pipeline, bundle, gates, policy_namespaces);
     let foreign: Vec<&Graph> = graphs.iter().copied().filter(|graph| !carries(graph, bundle)).collect();
     let mut graph = Graph::new("", GraphSpec::default());
     for prefix in prefixes(bundle) {
@@ -239,9 +239,6 @@ impl<'a> Draft<'a> {
         let mut spec = escaped(&gate_spec(&guard.template.gate.spec));
         let mut depends_on = self.upstream_reference(stop, &mut spec, "upstreamEnvironment");
         depends_on.extend(self.behind(stop).map(|guard| guard.id.clone()));
-        if stop.upstreams.is_empty() {
-            depends_on.push(BUNDLE_ID.to_owned());
-        }
         self.gate(stop.environment, guard, spec, &stop.upstreams, depends_on)
     }
 
@@ -259,9 +256,10 @@ impl<'a> Draft<'a> {
         guard: &Guard<'a>,
         spec: Map<String, Value>,
         upstreams: &[&str],
-        depends_on: Vec<String>,
+        mut depends_on: Vec<String>,
     ) -> Node {
         let template = guard.template;
+        depends_on.push(BUNDLE_ID.to_owned());
         let mut labels = self.environment_labels(environment);
         labels.extend([
             (GATE_TEMPLATE_LABEL.to_owned(), label_value(template.name())),
@@ -276,9 +274,9 @@ impl<'a> Draft<'a> {
         annotate(&mut metadata, upstreams_annotation(upstreams));
         annotate(&mut metadata, Some((APPROVAL_ANNOTATION, approval.to_owned())));
         let id = &guard.id;
-        let passed = format!("${{{id}.status.ready == true}}");
+        let arrived = format!("{BUNDLE_ID}.?status.?phase.orValue(\"\") == \"Verified\"");
         let conditions = vec![
-            passed.clone(),
+            format!("${{{id}.status.ready == true}}"),
             format!(
                 "${{timestamp({id}.status.lastEvaluatedAt) > now() - duration(\"{}\")}}",
                 GoDuration::from(freshness(&template.gate.spec))
@@ -287,8 +285,9 @@ impl<'a> Draft<'a> {
         Node {
             id: id.clone(),
             template: Some(object("PolicyGate", &metadata, spec)),
-            // How old an answer may be matters only while somebody waits for it: a finished Graph stays ready.
-            ready_when: vec![passed],
+            // What a gate says, and how old its answer is, matters only while somebody waits for it: a Bundle that has
+            // arrived, even by a merge that was forced, leaves a Graph behind that stays ready.
+            ready_when: vec![format!("${{{id}.status.ready == true || {arrived}}}")],
             propagate_when: conditions,
             depends_on,
             ..Node::default()

@@ -1,12 +1,11 @@
 //! The gates of an environment, each asked again now.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kardinal_api::kardinal::{
     Approval, BUNDLE_LABEL, Bundle, ENVIRONMENT_LABEL, GateEvidence, GateResult, GateStage, PIPELINE_LABEL,
     PolicyGate, PromotionState, SCOPE_LABEL,
 };
 use kardinal_policy::{
-    EnvironmentFacts, Facts, Scope, evaluate, guards, is_freeze, is_skip_permission, is_template, scope,
+    EnvironmentFacts, Facts, evaluate, guards, is_freeze, is_skip_permission, scope, speaks_for_organisation,
 };
 use serde_json::Value;
 
@@ -112,7 +111,7 @@ fn asked<'a>(world: &World<'a>, journey: &Journey<'_>, gate: &'a PolicyGate, blo
         EnvironmentFacts { name: &place.environment, approval: place.approval, upstreams: &place.upstreams };
     let previous = previous(world, &journey.bundle, &place.environment);
     let template = template(world, gate);
-    let verdict = match template.filter(|template| is_the_organisations(world, template)) {
+    let verdict = match template.filter(|template| speaks(world, journey, template)) {
         // Nothing that stands in the team's namespace changes what the organisation says.
         Some(template) => {
             let bundle = sealed(&journey.bundle);
@@ -139,9 +138,9 @@ fn asked<'a>(world: &World<'a>, journey: &Journey<'_>, gate: &'a PolicyGate, blo
     row
 }
 
-/// Whether a template speaks for the organisation: a team cannot, in its own namespace.
-fn is_the_organisations(world: &World<'_>, template: &PolicyGate) -> bool {
-    scope(template) == Scope::Org && template.metadata.namespace != world.pipeline.metadata.namespace
+/// Whether a template speaks for the organisation about the journey's Bundle.
+fn speaks(world: &World<'_>, journey: &Journey<'_>, template: &PolicyGate) -> bool {
+    speaks_for_organisation(template, world.policy_namespaces, &journey.bundle)
 }
 
 /// The Bundle with those verifications only that carry a seal. Whether it is the right one is for the controller to say.
@@ -157,13 +156,10 @@ fn sealed(bundle: &Bundle) -> Bundle {
 fn unshown(world: &World<'_>, journey: &Journey<'_>, shown: &[Gate]) -> Vec<Gate> {
     let Some(step) = journey.step else { return Vec::new() };
     let target = target(step, journey.bundle.spec.kind());
-    let created = |metadata: &ObjectMeta| metadata.creation_timestamp.as_ref().map(|time| time.0);
     let ours = world.gates.iter().filter(|gate| {
-        is_template(gate)
+        speaks(world, journey, gate)
             && !is_skip_permission(gate)
             && gate.spec.when.unwrap_or_default() == GateStage::PreDeploy
-            && is_the_organisations(world, gate)
-            && created(&gate.metadata) <= created(&journey.bundle.metadata)
             && guards(gate, &target)
             && !shown.iter().any(|row| row.name == name_of(&gate.metadata))
     });

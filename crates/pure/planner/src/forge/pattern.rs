@@ -1,33 +1,18 @@
 //! Which branches are protected.
 
 use kardinal_api::forge::RepositorySpec;
+use kardinal_policy::matches_text;
 
-/// Whether only pull requests and kardinal may change a branch. Upper and lower case are the same here, because there
+/// Whether only pull requests and kardinal may change a branch. `*` goes beyond a `/` here: `env/*` protects `env/eu/prod`. Upper and lower case are the same here, because there
 /// are disks on which they are: `MAIN` must not be a way round a protected `main`.
 pub fn protects(spec: &RepositorySpec, branch: &str) -> bool {
     let branch = branch.to_lowercase();
-    spec.protected_branches.iter().any(|pattern| matches(&pattern.to_lowercase(), &branch))
-}
-
-/// `*` stands for any characters, none and `/` included. Time grows with the product of the lengths at worst.
-fn matches(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    let Some(last) = parts.next_back() else { return rest.is_empty() };
-    for part in parts {
-        match rest.find(part) {
-            // `find` gives the start of a part, which is a boundary, and so is its end.
-            Some(at) => rest = rest.get(at + part.len()..).unwrap_or_default(),
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
+    spec.protected_branches.iter().any(|pattern| matches_text(&pattern.to_lowercase(), &branch))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::matches_text;
 
     #[test]
     fn patterns() {
@@ -52,7 +37,7 @@ mod tests {
             ("rel*ase/*", "release/1.2", true),
             ("ü*", "über", true),
         ] {
-            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+            assert_eq!(matches_text(pattern, text), expected, "{pattern} {text}");
         }
     }
 }

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use kardinal_api::kardinal::{Approval, Bundle, Pipeline, PolicyGate};
 use serde::Serialize;
 
-use super::history::{History, is_verified};
+use super::history::History;
 use crate::bundle::problem::listed;
-use crate::bundle::{Problem, Route, Templates, is_finished, name_of};
+use crate::bundle::{Problem, Route, Templates, gives_way, name_of};
 use crate::explain::display_version;
 
 /// The way of a Bundle that is about to be created.
@@ -49,7 +49,7 @@ pub fn outlook(
     policy_namespaces: &[String],
 ) -> Result<Outlook, Problem> {
     let route = Route::intended(&pipeline.spec, bundle.spec.intent.as_ref())?;
-    let templates = Templates::collect(pipeline, gates, policy_namespaces);
+    let templates = Templates::collect(pipeline, bundle, gates, policy_namespaces);
     let legs = route.stops().iter().map(|stop| {
         let environment = stop.environment.name.as_str();
         let present = History::of(bundles, environment, bundle.spec.kind()).present();
@@ -62,15 +62,8 @@ pub fn outlook(
         }
     });
     let legs = legs.collect();
-    let gives_way = |other: &&&Bundle| {
-        let over = other.status.as_ref().and_then(|status| status.phase).is_some_and(is_finished);
-        let way = Route::intended(&pipeline.spec, other.spec.intent.as_ref());
-        let covered = way.is_ok_and(|way| {
-            way.names().filter(|name| !is_verified(other, name)).all(|name| route.contains(name))
-        });
-        !over && covered && other.spec.kind() == bundle.spec.kind()
-    };
-    let supersedes = bundles.iter().filter(gives_way).map(|other| name_of(&other.metadata).to_owned());
+    let supersedes = bundles.iter().filter(|other| gives_way(pipeline, other, bundle));
+    let supersedes = supersedes.map(|other| name_of(&other.metadata).to_owned());
     Ok(Outlook { legs, supersedes: supersedes.collect() })
 }
 

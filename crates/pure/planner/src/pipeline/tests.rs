@@ -160,3 +160,14 @@ fn a_secret_that_does_not_exist_is_told_when_the_pipeline_is_written() {
     let plan = look(&pipeline, None);
     assert!(plan.status.is_none() && plan.wake.is_none() && plan.notes.is_empty());
 }
+
+#[test]
+fn a_name_that_no_label_holds_is_refused() {
+    let mut pipeline = pipeline("[{name: dev}]");
+    pipeline.metadata.name = Some("p".repeat(63));
+    check(&pipeline).unwrap();
+    pipeline.metadata.name = Some("p".repeat(64));
+    let problem = check(&pipeline).unwrap_err();
+    assert_eq!(problem.field, "metadata.name");
+    assert!(problem.to_string().contains("has 64 characters (the name of a Pipeline can have at most 63"));
+}

@@ -232,14 +232,13 @@ fn is_ready(gate: &PolicyGate) -> bool {
 }
 
 fn is_overridden(gate: &PolicyGate, step: &PromotionStep, now: Timestamp) -> bool {
-    let fits = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
-    gate.spec.overrides.iter().any(|given| {
-        given.expires_at.is_none_or(|expires| expires > now)
-            && fits(&given.stage, &step.spec.environment)
-            && fits(&given.namespace, step.metadata.namespace.as_deref().unwrap_or_default())
-            && fits(&given.pipeline, &step.spec.pipeline)
-            && fits(&given.bundle, &step.spec.bundle_ref)
-    })
+    let promotion = kardinal_policy::Promotion {
+        environment: &step.spec.environment,
+        namespace: step.metadata.namespace.as_deref(),
+        pipeline: Some(&step.spec.pipeline),
+        bundle: Some(&step.spec.bundle_ref),
+    };
+    kardinal_policy::is_overridden(&gate.spec, &promotion, now)
 }
 
 /// A duration as Go writes it, in whole seconds: `4m12s`.

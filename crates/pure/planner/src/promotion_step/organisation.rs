@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{Approval, Bundle, BundleType, GateStage, Pipeline, PolicyGate, PromotionStep};
 use kardinal_policy::{
-    EnvironmentFacts, Facts, Scope, Target, Written, decide, detail, guards, is_skip_permission, is_template,
-    recheck_interval, scope,
+    EnvironmentFacts, Facts, Target, Written, decide, detail, guards, is_skip_permission, recheck_interval,
+    speaks_for_organisation,
 };
 
 use super::draft::Draft;
@@ -67,6 +67,8 @@ pub struct Ground<'a> {
     pub pipeline: Option<&'a Pipeline>,
     /// The gates in the namespaces that the operator has named; nobody else's count.
     pub gates: &'a [PolicyGate],
+    /// These namespaces.
+    pub policy_namespaces: &'a [String],
     /// The other Bundles of the Pipeline.
     pub others: &'a [Bundle],
     /// The steps of the Bundle.
@@ -145,13 +147,8 @@ impl Asked {
 /// the environment changes; and those that are asked after one of the environments before it has changed.
 fn required(ground: &Ground<'_>) -> Vec<Asked> {
     let Ground { step, bundle, pipeline, .. } = *ground;
-    let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let counts = |gate: &&PolicyGate| {
-        let written = gate.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        is_template(gate)
-            && !is_skip_permission(gate)
-            && scope(gate) == Scope::Org
-            && created.is_none_or(|created| written.is_none_or(|written| written <= created))
+        speaks_for_organisation(gate, ground.policy_namespaces, bundle) && !is_skip_permission(gate)
     };
     let upstreams = upstreams(ground);
     let approval = step.spec.approval.unwrap_or_default();

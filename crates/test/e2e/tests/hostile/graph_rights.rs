@@ -2,11 +2,12 @@
 //! has it.
 
 use anyhow::{Context as _, ensure};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kardinal_api::graph::NodeState;
 use kardinal_testkit::installed::{ACCOUNT, apply, client_as};
 use kardinal_testkit::world::{graphs, on_real_kubernetes_installed};
 use kardinal_testkit::{Story, World};
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 const GRAPHS: &str = "experimental.kro.run/v1alpha1";
@@ -59,6 +60,54 @@ fn the_installed_account_has_no_write_on_gates_of_the_policy_namespaces() -> any
         story.delete(GRAPHS, "Graph", "gated").await?;
         story.gone(GRAPHS, "Graph", "gated").await?;
         story.gone(KARDINAL, "PolicyGate", "own").await
+    })
+}
+
+#[test]
+fn people_get_the_kinds_with_the_built_in_roles_and_no_status() -> anyhow::Result<()> {
+    on_real_kubernetes_installed(graphs(), async |world| {
+        for role in ["view", "edit", "admin"] {
+            let binding = json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+                "metadata": {"name": role, "namespace": world.namespace},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": role}],
+            });
+            apply(&world.client, &binding).await?;
+        }
+        let reviews: Api<SubjectAccessReview> = Api::all(world.client.clone());
+        let may = async |user: &str, verb: &str, resource: &str| {
+            let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+            let group = if resource == "graphs" { "experimental.kro.run" } else { "kardinal.io" };
+            let review = serde_json::from_value(json!({"spec": {"user": user, "resourceAttributes": {
+                "namespace": world.namespace, "verb": verb, "group": group, "resource": resource,
+                "subresource": subresource,
+            }}}))?;
+            let answer = reviews.create(&PostParams::default(), &review).await?;
+            anyhow::Ok(answer.status.is_some_and(|status| status.allowed))
+        };
+        for (user, verb, resource, wanted) in [
+            ("view", "list", "promotionsteps", true),
+            ("view", "create", "bundles", false),
+            ("edit", "create", "bundles", true),
+            ("edit", "delete", "policygates", true),
+            ("admin", "patch", "pipelines", true),
+            ("admin", "patch", "graphs", true),
+        ] {
+            // The built-in roles are put together a moment later.
+            world
+                .eventually(&format!("{user} may {verb} {resource}: {wanted}"), async || {
+                    let so = may(user, verb, resource).await? == wanted;
+                    Ok(if so { Ok(()) } else { Err("it is not so yet".to_owned()) })
+                })
+                .await?;
+        }
+        for resource in ["promotionsteps", "promotionsteps/status", "bundles/status", "policygates/status"] {
+            for user in ["view", "edit", "admin"] {
+                ensure!(!may(user, "patch", resource).await?, "{user} may patch {resource}");
+            }
+        }
+        Ok(())
     })
 }
 

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, post};
 use axum::{Json, Router};
 use kardinal_api::kardinal::{BundlePhase, PromotionState, TaskState};
+use kardinal_planner::bundle::why;
 use kardinal_testkit::shop::fixture;
 use kardinal_testkit::world::{in_memory_real_time, on_kardinal_up, on_real_kubernetes, promotions};
 use kardinal_testkit::{Shop, World};
@@ -189,11 +190,13 @@ async fn no_secret_for_strangers(world: &World) -> anyhow::Result<()> {
     bundle["spec"]["artifacts"]["gitCommit"]["sha"] = json!("0123456789012345678901234567890123456789");
     shop.story.apply(&bundle).await?;
     let name = "my-app-config-update-1712567890";
-    shop.step(name, "dev", "is blocked", |step| {
-        let conditions = step.status.iter().flat_map(|status| &status.conditions);
-        conditions.into_iter().any(|condition| condition.type_ == "Blocked" && condition.status == "True")
-    })
-    .await?;
+    world
+        .eventually("the Bundle waits for the stranger", async || {
+            let said = why(&shop.bundle(name).await?).unwrap_or_default().to_owned();
+            let waits = said.contains("waits to learn whether") && said.contains("stranger/config.git");
+            Ok(if waits { Ok(()) } else { Err(said) })
+        })
+        .await?;
     let calls = runner.take();
     ensure!(!calls.is_empty(), "the stranger was not even asked");
     ensure!(

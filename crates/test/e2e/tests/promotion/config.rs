@@ -2,6 +2,7 @@
 
 use anyhow::ensure;
 use kardinal_api::kardinal::{BundlePhase, BundleType, PromotionState};
+use kardinal_planner::bundle::why;
 use kardinal_testkit::shop::{APP, IMAGE, fixture};
 use kardinal_testkit::{Shop, World, in_three_worlds};
 use serde_json::{Value, json};
@@ -158,19 +159,23 @@ async fn a_short_commit_id_is_resolved_and_one_that_cannot_be_fails_the_bundle(
     world: &World,
 ) -> anyhow::Result<()> {
     let (shop, sha) = opened(world, LIMITS).await?;
-    shop.pipeline(pipeline(json!([{"name": "dev"}, {"name": "prod"}]))).await?;
-    // The id of the specification's own example, which this repository does not have.
-    let mut unknown = fixture("config-bundle-3-16.yaml")?;
-    unknown["metadata"]["name"] = json!("unknown");
-    unknown["spec"]["artifacts"]["gitCommit"]["repository"] = json!(shop.url(CONFIG));
-    shop.story.apply(&unknown).await?;
-    shop.phase("unknown", BundlePhase::Failed).await?;
-    let step = shop.state("unknown", "dev", PromotionState::Failed).await?;
-    for part in ["`spec.artifacts.gitCommit.sha`", "`abc123def456`", CONFIG] {
-        ensure!(message(&step).contains(part), "`{part}` is missing in: {}", message(&step));
-    }
-    // Nothing is held up by it.
+    shop.pipeline(pipeline(json!([{"name": "dev"}, {"name": "prod", "approval": "pr-review"}]))).await?;
     shop.story.apply(&bundle(&shop, sha.get(..12).unwrap_or_default())?).await?;
+    shop.state(NAME, "prod", PromotionState::WaitingForMerge).await?;
+    // The id of the specification's own example, which this repository does not have, and a whole one.
+    for (name, id) in [("unknown", "abc123def456"), ("unknown-too", &"f".repeat(40))] {
+        let mut unknown = bundle(&shop, id)?;
+        unknown["metadata"]["name"] = json!(name);
+        shop.story.apply(&unknown).await?;
+        let failed = shop.phase(name, BundlePhase::Failed).await?;
+        let why = why(&failed).unwrap_or_default();
+        for part in ["`spec.artifacts.gitCommit.sha`", id] {
+            ensure!(why.contains(part), "`{part}` is missing in: {why}");
+        }
+        ensure!(shop.find_step(name, "dev").await?.is_none(), "it has not started");
+    }
+    // It has taken nobody's place, and nothing is held up by it.
+    approve(&shop, NAME, "prod").await?;
     shop.phase(NAME, BundlePhase::Verified).await?;
     ensure!(shop.file("environments/prod/limits.yaml").await? == RAISED);
     let step = shop.find_step(NAME, "prod").await?.and_then(|step| step.status).unwrap_or_default();

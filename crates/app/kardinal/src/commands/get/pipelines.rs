@@ -151,6 +151,8 @@ fn part(
         gates: gates.cloned().collect(),
         graphs: graphs.cloned().collect(),
         agents: Vec::new(),
+        // Templates are not looked at.
+        policy_namespaces: Vec::new(),
         pipeline,
     }
 }
@@ -326,6 +328,7 @@ mod tests {
             gates: Vec::new(),
             graphs: Vec::new(),
             agents: Vec::new(),
+            policy_namespaces: Vec::new(),
         };
         let shown = |seen: &Seen| {
             let now = "2026-04-09T10:05:00Z".parse().unwrap();

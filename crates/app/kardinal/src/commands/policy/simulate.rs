@@ -123,7 +123,11 @@ fn simulate(seen: &Seen, arguments: &SimulateArguments, time: Timestamp) -> Resu
         now: time,
     };
     let gates: Vec<&PolicyGate> = seen.gates.iter().collect();
-    let templates = Templates::collect(&seen.pipeline, &gates, &arguments.policies.policy_namespaces);
+    // Gates that are newer than the Bundle are asked as well: the question is what they would say.
+    let mut anew = bundle.clone();
+    anew.metadata.creation_timestamp = None;
+    let policy_namespaces = &arguments.policies.policy_namespaces;
+    let templates = Templates::collect(&seen.pipeline, &anew, &gates, policy_namespaces);
     let guarding = templates.guarding(&arguments.env);
     let answers: Vec<Answer> = guarding.iter().map(|template| answer(template, &facts)).collect();
     let specs: Vec<&PolicyGateSpec> = guarding.iter().map(|template| &template.gate.spec).collect();

@@ -1,10 +1,12 @@
 //! Which gates are injected, and how.
 
-use kardinal_api::kardinal::PolicyGate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kardinal_api::kardinal::{BundleType, PolicyGate};
 use serde_json::json;
 
 use super::translation::{make, node};
-use super::world::{bundle, gate, line, org_gate};
+use super::world::{bundle, gate, line, now, org, org_gate};
+use crate::bundle::Templates;
 
 fn ids(gates: &[&PolicyGate]) -> Vec<String> {
     let mut pipeline = line(&["dev", "prod"]);
@@ -77,10 +79,38 @@ fn answers_count_for_two_intervals_until_somebody_has_passed() {
             ]
         );
         // A finished Graph stays ready: nobody asks the gate any more, and nobody waits for it.
-        assert_eq!(node(&graph, "g").ready_when, ["${g.status.ready == true}"]);
+        let arrived = "bundle.?status.?phase.orValue(\"\") == \"Verified\"";
+        assert_eq!(node(&graph, "g").ready_when, [format!("${{g.status.ready == true || {arrived}}}")]);
     }
     let graph = make(&bundle("b"), &line(&["prod"]), &[&org_gate("g", "prod")]);
     assert!(node(&graph, "g").propagate_when[1].ends_with("duration(\"10m\")}"), "the default is 5m");
+}
+
+#[test]
+fn an_organisation_gate_that_came_later_is_for_later_bundles() {
+    let mut gate = org_gate("g", "prod");
+    let later = now() + jiff::SignedDuration::from_secs(1);
+    gate.metadata.creation_timestamp = Some(Time(now()));
+    assert_eq!(ids(&[&gate]), ["g"], "it was there in the same second");
+    gate.metadata.creation_timestamp = Some(Time(later));
+    assert_eq!(ids(&[&gate]), [""; 0], "the step itself does not ask it either");
+    gate.metadata.namespace = Some("default".to_owned());
+    assert_eq!(ids(&[&gate]), ["g"], "a team's own gate counts when the Graph is made");
+}
+
+#[test]
+fn where_a_bundle_writes_depends_on_what_it_carries() {
+    let gate =
+        gate("default", "g", "{}", "{expression: 'true', appliesToPaths: [environments/prod/other.yaml]}");
+    let guarded = |kind: BundleType| {
+        let mut bundle = bundle("b");
+        bundle.spec.kind = Some(kind);
+        let pipeline = line(&["prod"]);
+        !Templates::collect(&pipeline, &bundle, &[&gate], &org()).guarding("prod").is_empty()
+    };
+    assert!(!guarded(BundleType::Image), "it changes the kustomization");
+    assert!(guarded(BundleType::Config), "a commit may change anything below");
+    assert!(guarded(BundleType::Mixed));
 }
 
 #[test]

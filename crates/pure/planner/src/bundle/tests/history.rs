@@ -4,8 +4,8 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kardinal_api::kardinal::{Bundle, BundlePhase, BundleType, PromotionState};
 
-use super::world::{World, bundle, intended, line, now, yaml};
-use crate::bundle::Effect;
+use super::world::{World, bundle, intended, line, now, pipeline, yaml};
+use crate::bundle::{Commit, Effect};
 
 const OLD: &str = "my-app-v1-1712567890";
 const NEW: &str = "my-app-v2-1712567999";
@@ -71,6 +71,72 @@ fn it_gives_way_only_to_one_that_does_the_same() {
     let mut mixed = bundle(NEW);
     mixed.spec.kind = Some(BundleType::Mixed);
     assert!(!stays(mixed), "it carries images too");
+}
+
+fn config(name: &str) -> Bundle {
+    let mut bundle = bundle(name);
+    bundle.spec.kind = Some(BundleType::Config);
+    bundle.spec.artifacts =
+        yaml("{gitCommit: {repository: 'https://github.com/myorg/config', sha: abc123def456}}");
+    bundle
+}
+
+#[test]
+fn one_whose_commit_is_not_there_takes_nobodys_place() {
+    let mut world = World::new(line(&["dev", "prod"]), vec![config(OLD), later(config(NEW), 5)]);
+    world.pass(OLD);
+    assert_eq!(world.phase(OLD), Some(BundlePhase::Promoting));
+    world.commit = Commit::Unknown;
+    let plan = world.pass(NEW);
+    let search = plan.search.unwrap();
+    assert_eq!((search.commit.sha.as_str(), search.steps.len()), ("abc123def456", 2));
+    assert!(plan.effects.is_empty() && world.phase(NEW).is_none(), "first it is looked for");
+
+    world.commit = Commit::Unreachable("connection refused".to_owned());
+    let plan = world.pass(NEW);
+    assert!(plan.effects.is_empty() && plan.wake > Some(world.now), "{plan:?}");
+    assert_eq!(world.phase(NEW), Some(BundlePhase::Available));
+    assert_eq!(
+        world.ready(NEW),
+        "False CommitUnknown: waits to learn whether `https://github.com/myorg/config` has the commit \
+         `abc123def456`: connection refused"
+    );
+    assert!(world.pass(NEW).status.is_none(), "it says so once");
+    world.pass(OLD);
+    assert_eq!(world.phase(OLD), Some(BundlePhase::Promoting));
+
+    world.commit = Commit::Missing("no commit begins with `abc123def456`".to_owned());
+    let plan = world.pass(NEW);
+    assert!(plan.effects.is_empty(), "{plan:?}");
+    assert_eq!(world.phase(NEW), Some(BundlePhase::Failed));
+    assert_eq!(
+        world.ready(NEW),
+        "False CommitNotFound: `spec.artifacts.gitCommit.sha` of the Bundle cannot be used: no commit begins with \
+         `abc123def456`"
+    );
+    world.pass(OLD);
+    assert_eq!(world.phase(OLD), Some(BundlePhase::Promoting));
+}
+
+#[test]
+fn a_commit_is_looked_for_once_and_only_where_it_is_taken_over() {
+    for commit in [Commit::Found, Commit::Elsewhere] {
+        let mut world = World::new(line(&["dev"]), vec![config(NEW)]);
+        world.commit = commit;
+        world.pass(NEW);
+        assert_eq!(world.phase(NEW), Some(BundlePhase::Promoting));
+        world.commit = Commit::Missing("it was taken away".to_owned());
+        world.graphs.clear();
+        let plan = world.pass(NEW);
+        assert!(matches!(plan.effects.as_slice(), [Effect::CreateGraph(_)]), "it has started: {plan:?}");
+    }
+    let calls = "    - {name: dev, steps: [{uses: my-task, config: {url: 'https://tasks.example.com'}}]}\n";
+    let mut world = World::new(pipeline(calls), vec![config(NEW)]);
+    world.commit = Commit::Unknown;
+    assert_eq!(world.pass(NEW).search, None, "the task alone knows what to do with it");
+    let mut world = World::new(line(&["dev"]), vec![bundle(NEW)]);
+    world.commit = Commit::Unknown;
+    assert_eq!(world.pass(NEW).search, None, "an image is no commit");
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn the_first_upstream_is_a_field_and_the_others_are_edges() {
     let gate = org_gate("slow", "done");
     let graph = make(&bundle(B), &pipeline(FAN), &[&gate]);
     assert_eq!(spec(&graph, "slow")["upstreamEnvironment"], "${prodUsEast.status.state}");
-    assert_eq!(node(&graph, "slow").depends_on, ["prodEuWest"]);
+    assert_eq!(node(&graph, "slow").depends_on, ["prodEuWest", "bundle"]);
     let done = spec(&graph, "done");
     assert_eq!(done["requiredGates"], json!(["${slow.metadata.name}"]));
     assert_eq!(done.get("upstreamVerified"), None);

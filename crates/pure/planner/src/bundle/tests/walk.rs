@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{Bundle, BundlePhase, PromotionStep};
 use kardinal_graph::{
-    Action, Changed, Fence, Gvk, KindScope, ObjectId, Observed, Outcome, Owner, Seen, Selector, Walker,
+    Action, Changed, Fence, Gvk, KindScope, NodeState, ObjectId, Observed, Outcome, Owner, Seen, Selector,
+    Walker,
 };
 use serde_json::{Value, json};
 
@@ -60,6 +61,7 @@ impl Run {
         for _ in 0..20 {
             self.world.steps = self.steps();
             self.world.pass(B);
+            self.tell();
             let Some(graph) = self.world.graphs.first() else { continue };
             let owner = Owner {
                 name: "g".to_owned(),
@@ -82,6 +84,13 @@ impl Run {
                 walker.record(action, Outcome::Done(object), self.now);
             }
         }
+    }
+
+    /// Lets the Graph see what the Bundle says.
+    fn tell(&mut self) {
+        let status = serde_json::to_value(&self.world.bundle(B).status).unwrap();
+        let found = self.objects.0.iter_mut().find(|(id, _)| id.gvk.kind == "Bundle");
+        found.unwrap().1["status"] = status;
     }
 
     fn of_kind(&self, kind: &str) -> Vec<(&ObjectId, &Value)> {
@@ -116,6 +125,12 @@ impl Run {
             environment,
             json!({"state": "Verified", "verifiedAt": now, "promotedAt": now}),
         );
+    }
+
+    /// The nodes of the Graph that are not ready.
+    fn unready(&self) -> Vec<&str> {
+        let reports = self.walker.iter().flat_map(Walker::reports);
+        reports.filter(|(_, report)| report.state != NodeState::Ready).map(|(id, _)| id).collect()
     }
 
     fn open(&mut self, gate: &str) {
@@ -198,6 +213,26 @@ fn a_gate_behind_an_environment_holds_the_next() {
     assert_eq!(run.exist(), "dev smoke");
     run.open("smoke");
     assert_eq!(run.exist(), "dev prod smoke");
+}
+
+#[test]
+fn a_finished_graph_is_ready_whatever_its_gates_say() {
+    let mut world = World::new(line(&["dev", "prod"]), vec![bundle(B)]);
+    let behind = "{expression: 'true', when: post-deploy}";
+    world.gates =
+        vec![org_gate("slow", "prod"), gate("default", "smoke", "{kardinal.io/applies-to: prod}", behind)];
+    let mut run = run(world);
+    run.verify("dev");
+    run.open("slow");
+    assert_eq!(run.unready(), ["prod", "smoke"]);
+    // The gate closes before somebody merges the pull request all the same.
+    let closed = json!({"ready": false, "lastEvaluatedAt": run.now.to_string()});
+    run.set("PolicyGate", "slow", closed.clone());
+    assert_eq!(run.unready(), ["slow", "prod", "smoke"]);
+    run.verify("prod");
+    assert_eq!(run.world.phase(B), Some(BundlePhase::Verified));
+    run.set("PolicyGate", "smoke", closed);
+    assert_eq!(run.unready(), [""; 0]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use kardinal_api::kardinal::{
 use serde::de::DeserializeOwned;
 
 use crate::bundle::plan::phase_of;
-use crate::bundle::{Effect, Plan, Snapshot, plan};
+use crate::bundle::{Commit, Effect, Plan, Snapshot, plan};
 
 pub(super) fn yaml<T: DeserializeOwned>(text: &str) -> T {
     serde_saphyr::from_str(text).unwrap()
@@ -91,13 +91,14 @@ pub(super) struct World {
     pub(super) gates: Vec<PolicyGate>,
     pub(super) graphs: Vec<Graph>,
     pub(super) steps: Vec<PromotionStep>,
+    pub(super) commit: Commit,
     pub(super) now: Timestamp,
 }
 
 impl World {
     pub(super) fn new(pipeline: Pipeline, bundles: Vec<Bundle>) -> World {
         let (gates, graphs, steps) = (Vec::new(), Vec::new(), Vec::new());
-        World { pipeline: Some(pipeline), bundles, gates, graphs, steps, now: now() }
+        World { pipeline: Some(pipeline), bundles, gates, graphs, steps, commit: Commit::Found, now: now() }
     }
 
     pub(super) fn bundle(&self, name: &str) -> &Bundle {
@@ -133,6 +134,7 @@ impl World {
             graphs: &self.graphs.iter().collect::<Vec<_>>(),
             steps: &steps,
             policy_namespaces: &org(),
+            commit: &self.commit,
             now: self.now,
         })
     }

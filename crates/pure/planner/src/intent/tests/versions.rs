@@ -401,6 +401,13 @@ fn what_will_happen_is_known_before() {
         "  `3.0` on its way now gives way to it",
     ];
     assert_eq!(text.lines().collect::<Vec<_>>(), lines);
+    // The same rule as that of the controllers decides.
+    let mut pinned = life.bundles.pop().unwrap();
+    pinned.metadata.annotations.get_or_insert_default().insert("kardinal.io/pin".into(), "true".into());
+    life.bundles.push(pinned);
+    let bundles: Vec<&Bundle> = life.bundles.iter().collect();
+    let outlook = outlook(&life.pipeline, &wanted, &bundles, &[&gate], &[]).unwrap();
+    assert_eq!(outlook.supersedes, [""; 0], "one that is pinned gives way to nobody");
 }
 
 #[test]

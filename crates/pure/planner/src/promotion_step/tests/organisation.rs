@@ -36,6 +36,7 @@ impl Scene {
             bundle: self.bundle.as_ref().unwrap(),
             pipeline: None,
             gates,
+            policy_namespaces: &["platform-policies".to_owned()],
             others: &[],
             steps: &[],
             key: &self.key,

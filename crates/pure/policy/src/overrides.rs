@@ -1,0 +1,39 @@
+//! Which promotions an override lets pass.
+
+use jiff::Timestamp;
+use kardinal_api::PolicyGateSpec;
+use kardinal_api::kardinal::GateOverride;
+
+/// The promotion that an override may be meant for.
+#[derive(Clone, Copy, Debug)]
+pub struct Promotion<'a> {
+    /// The environment that it goes to.
+    pub environment: &'a str,
+    /// Its namespace.
+    pub namespace: Option<&'a str>,
+    /// Its Pipeline.
+    pub pipeline: Option<&'a str>,
+    /// Its Bundle.
+    pub bundle: Option<&'a str>,
+}
+
+impl Promotion<'_> {
+    /// Whether an override is meant for this promotion; what it leaves open fits everybody.
+    pub(crate) fn is_meant_by(&self, given: &GateOverride) -> bool {
+        let fits = |wanted: &Option<String>, is: Option<&str>| wanted.is_none() || wanted.as_deref() == is;
+        fits(&given.stage, Some(self.environment))
+            && fits(&given.namespace, self.namespace)
+            && fits(&given.pipeline, self.pipeline)
+            && fits(&given.bundle, self.bundle)
+    }
+}
+
+/// Whether an override lets this promotion pass the gate now.
+pub fn is_overridden(gate: &PolicyGateSpec, promotion: &Promotion<'_>, now: Timestamp) -> bool {
+    gate.overrides.iter().any(|given| is_active(given, now) && promotion.is_meant_by(given))
+}
+
+/// Whether an override has not ended yet.
+pub(crate) fn is_active(given: &GateOverride, now: Timestamp) -> bool {
+    given.expires_at.is_none_or(|expires| expires > now)
+}
