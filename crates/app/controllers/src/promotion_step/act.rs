@@ -78,7 +78,7 @@ async fn commit(controller: &Controller, observation: &Observation, order: &Comm
         Ok(remote) => remote,
         Err(trouble) => return trouble.into(),
     };
-    let edits = Arc::new(Edits::new(context.clone(), remote.clone(), order));
+    let edits = Arc::new(Edits::new(context.clone(), &observation.key.0, remote.clone(), order));
     let order = Order {
         base: order.base.clone(),
         branch: order.branch.clone(),
