@@ -15,7 +15,10 @@ impl Refused {
 
     /// The refusal behind an error, if there is one.
     pub fn within<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Refused> {
-        std::iter::successors(Some(error), |&error| error.source()).find_map(|error| error.downcast_ref())
+        // An error of input and output names what it holds only to those who ask for it.
+        let held = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let behind = held.map(|held| held as &(dyn Error + 'static)).or(error.source());
+        error.downcast_ref().or_else(|| behind.and_then(Refused::within))
     }
 }
 
