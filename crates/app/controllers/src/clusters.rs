@@ -11,23 +11,24 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Secret;
 use kardinal_cluster::{Change, Clock, Kinds, Watches};
 use kardinal_graph::Gvk;
 use kardinal_planner::health::{RemoteCluster, Unknown, remote_cluster};
-use kardinal_planner::intent::check_name;
-use kardinal_reach::Policy;
-use kube::Api;
+use kardinal_reach::{Policy, Refused, authority};
+use kube::client::ConfigExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio_util::sync::CancellationToken;
+use tower::BoxError;
 
+use crate::Resolver;
 use crate::driver::Key;
-use crate::forges::{self, Trouble};
+use crate::forges::{self, CLUSTER_KEYS, Purpose, Trouble};
 
-/// The keys under which a Secret may hold a kubeconfig.
-const KEYS: [&str; 2] = ["kubeconfig", "value"];
 /// How long a Secret is believed before it is read again.
 const FRESH: SignedDuration = SignedDuration::from_secs(10);
 /// How long a cluster is believed to be reachable after it was asked.
@@ -182,7 +183,8 @@ impl Clusters {
     }
 
     async fn follow(&self, key: Key, way: RemoteCluster, now: Timestamp) -> Result<Arc<Remote>, Unknown> {
-        let client = connect(&way).await.map_err(|why| Unknown::Problem(unusable(&key.1, why)))?;
+        let client =
+            connect(&way, &self.policy).await.map_err(|why| Unknown::Problem(unusable(&key.1, why)))?;
         let kinds = Arc::new(Kinds::new(client.clone()));
         let stop = self.stop.child_token();
         let (watches, received) = Watches::new(client, kinds, |_, _| Vec::new(), stop.clone());
@@ -239,32 +241,14 @@ async fn end_when_idle(known: Known, key: Key, remote: Arc<Remote>) {
 
 /// Reads the way to a cluster out of its Secret.
 async fn read(client: &kube::Client, (namespace, name): &Key) -> Result<RemoteCluster, Unknown> {
-    check_name("health.cluster", name).map_err(|problem| Unknown::Problem(problem.to_string()))?;
-    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let secret = match api.get_opt(name).await {
-        Ok(Some(secret)) => secret,
-        Ok(None) => {
-            return Err(Unknown::Problem(format!(
-                "the Secret `{name}` of `health.cluster` is not in namespace `{namespace}`: create it with the key \
-                 `kubeconfig`"
-            )));
-        }
-        Err(error) => {
-            return Err(Unknown::Unreachable(format!("the Secret `{name}` cannot be read: {error}")));
-        }
-    };
-    let hosts =
-        secret.metadata.annotations.as_ref().and_then(|annotations| annotations.get(forges::HOSTS)).cloned();
-    forges::check_kind(name, &secret).map_err(problem)?;
-    let data = secret.data.unwrap_or_default();
-    let Some(text) = KEYS.iter().find_map(|key| data.get(*key)) else {
+    let taken = forges::read(client, (namespace, name), &Purpose::Cluster).await.map_err(problem)?;
+    let Some(text) = CLUSTER_KEYS.iter().find_map(|key| taken.get(key)) else {
         return Err(Unknown::Problem(format!(
-            "the Secret `{name}` of `health.cluster` has no key `kubeconfig`: add it"
+            "the Secret `{name}` of `health.cluster` has no key `kubeconfig`: add it as UTF-8 text"
         )));
     };
-    let text = std::str::from_utf8(&text.0).map_err(|_| "it is not UTF-8".to_owned());
-    let way = text.and_then(remote_cluster).map_err(|why| Unknown::Problem(unusable(name, why)))?;
-    forges::check_hosts(name, hosts.as_deref(), &way.server).map_err(problem)?;
+    let way = remote_cluster(text.reveal()).map_err(|why| Unknown::Problem(unusable(name, why)))?;
+    taken.check_url(&way.server).map_err(problem)?;
     Ok(way)
 }
 
@@ -275,18 +259,21 @@ fn problem(trouble: Trouble) -> Unknown {
     }
 }
 
-/// Whether the operator lets the server be talked to, by its name and by the addresses that it has now.
+/// Whether the operator lets the server be talked to, by its name and by the addresses that it has now. What it has
+/// when the connection is made is judged again, then: see [`connect`].
 async fn permitted(policy: &Policy, server: &str) -> Result<(), String> {
-    let (host, port) = forges::authority(server);
-    policy.check_host(&host, port)?;
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let looked_up = tokio::net::lookup_host((bare, port.unwrap_or(443)));
-    // A name that has no address for now leads nowhere: the cluster is unreachable, which is said elsewhere.
-    let Ok(Ok(addresses)) = tokio::time::timeout(CONNECT, looked_up).await else { return Ok(()) };
-    for address in addresses {
-        policy.check_address(&host, address.ip())?;
+    policy.check_url(server)?;
+    let (host, _) = authority(server);
+    let bare = host.trim_matches(['[', ']']).to_owned();
+    let looked_up = Resolver::new(policy.clone()).look_up(bare);
+    match tokio::time::timeout(CONNECT, looked_up).await {
+        Ok(Err(error)) => match Refused::within(error.as_ref()) {
+            Some(refused) => Err(refused.to_string()),
+            // A name that has no address for now leads nowhere: the cluster is unreachable, which is said elsewhere.
+            None => Ok(()),
+        },
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn unusable(secret: &str, why: String) -> String {
@@ -294,12 +281,24 @@ fn unusable(secret: &str, why: String) -> String {
 }
 
 /// A client for exactly this way: no file is opened, no program runs, and what the machine is set up with plays no part.
-async fn connect(way: &RemoteCluster) -> Result<kube::Client, String> {
+/// Every connection goes to an address that the policy allows, whatever the name leads to by then.
+async fn connect(way: &RemoteCluster, policy: &Policy) -> Result<kube::Client, String> {
     // Errors may quote what they stumble over, which is a secret.
     let bad = |_| "its certificates or its server's URL cannot be read".to_owned();
     let file: Kubeconfig = serde_json::from_value(way.kubeconfig()).map_err(|_| bad(()))?;
     let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-    let mut config = config.map_err(|_| bad(()))?;
-    config.connect_timeout = Some(CONNECT);
-    kube::Client::try_from(config).map_err(|_| bad(()))
+    let config = config.map_err(|_| bad(()))?;
+    let mut sockets = HttpConnector::new_with_resolver(Resolver::new(policy.clone()));
+    sockets.enforce_http(false);
+    let secured = config.rustls_https_connector_with_connector(sockets).map_err(|_| bad(()))?;
+    let mut patient = TimeoutConnector::new(secured);
+    patient.set_connect_timeout(Some(CONNECT));
+    patient.set_read_timeout(config.read_timeout);
+    patient.set_write_timeout(config.write_timeout);
+    let service = tower::ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().map_err(|_| bad(()))?)
+        .map_err(BoxError::from)
+        .service(legacy::Client::builder(TokioExecutor::new()).build::<_, kube::client::Body>(patient));
+    Ok(kube::Client::new(service, config.default_namespace))
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Secret as KubernetesSecret;
 use kardinal_api::kardinal::{GitProvider, PromotionStep};
 use kardinal_git::{Remote, Secret};
 use kardinal_planner::intent::check_name;
-use kardinal_reach::Hosts;
+use kardinal_reach::{Hosts, authority};
 use kardinal_scm::{self as scm, Forge};
 use kube::Api;
 
@@ -69,6 +69,8 @@ pub(crate) enum Purpose {
     Git,
     /// One value, which somebody named.
     Key(String),
+    /// The way to another cluster.
+    Cluster,
 }
 
 impl Purpose {
@@ -76,6 +78,24 @@ impl Purpose {
         match self {
             Purpose::Git => GIT_KEYS.contains(&key),
             Purpose::Key(named) => named == key,
+            Purpose::Cluster => CLUSTER_KEYS.contains(&key),
+        }
+    }
+
+    /// The field that names the Secret.
+    fn field(&self) -> &'static str {
+        match self {
+            Purpose::Git | Purpose::Key(_) => "secretRef",
+            Purpose::Cluster => "health.cluster",
+        }
+    }
+
+    /// The key that is looked for first.
+    fn key(&self) -> &str {
+        match self {
+            Purpose::Git => "token",
+            Purpose::Key(named) => named,
+            Purpose::Cluster => "kubeconfig",
         }
     }
 }
@@ -83,12 +103,15 @@ impl Purpose {
 /// What a Secret for Git may hold.
 const GIT_KEYS: [&str; 6] = ["token", "username", "password", "ca.crt", "ssh-privatekey", "known_hosts"];
 
+/// The keys under which a Secret may hold a kubeconfig.
+pub(crate) const CLUSTER_KEYS: [&str; 2] = ["kubeconfig", "value"];
+
 /// Secrets that belong to the cluster or to another program: nothing in them was meant for us.
 const FOREIGN: [&str; 3] =
     ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"];
 
 /// Where a Secret's values may be sent: hosts with commas in between, `*.example.com` among them.
-pub(crate) const HOSTS: &str = "kardinal.io/hosts";
+const HOSTS: &str = "kardinal.io/hosts";
 
 /// What was taken from a Secret.
 #[derive(Debug, Default)]
@@ -112,7 +135,7 @@ impl Taken {
 }
 
 /// Whether the owner of a Secret lets its values go to a URL, by what the annotation says.
-pub(crate) fn check_hosts(name: &str, annotation: Option<&str>, url: &str) -> Result<(), Trouble> {
+fn check_hosts(name: &str, annotation: Option<&str>, url: &str) -> Result<(), Trouble> {
     let Some(text) = annotation else { return Ok(()) };
     let hosts = Hosts::parse(text).map_err(|wrong| {
         Trouble::Problem(format!("the annotation `{HOSTS}` of the Secret `{name}` cannot be used: {wrong}"))
@@ -125,20 +148,6 @@ pub(crate) fn check_hosts(name: &str, annotation: Option<&str>, url: &str) -> Re
              there, or name another Secret",
             if hosts.is_empty() { "none".to_owned() } else { format!("`{hosts}`") }
         ))),
-    }
-}
-
-/// Host and port that a URL leads to, `user@host:path` included.
-pub(crate) fn authority(url: &str) -> (String, Option<u16>) {
-    match reqwest::Url::parse(url) {
-        Ok(parsed) if url.contains("://") => {
-            let port = parsed.port_or_known_default().or((parsed.scheme() == "ssh").then_some(22));
-            (parsed.host_str().unwrap_or_default().to_owned(), port)
-        }
-        _ => {
-            let host = url.split(':').next().unwrap_or_default();
-            (host.rsplit('@').next().unwrap_or(host).to_owned(), Some(22))
-        }
     }
 }
 
@@ -187,22 +196,30 @@ impl Credentials {
         {
             return Ok(taken);
         }
-        check_name("secretRef", name).map_err(|problem| Trouble::Problem(problem.to_string()))?;
-        let api: Api<KubernetesSecret> = Api::namespaced(context.client.clone(), namespace);
-        let secret = match api.get_opt(name).await {
-            Ok(Some(secret)) => secret,
-            Ok(None) => {
-                return Err(Trouble::Problem(format!(
-                    "the Secret `{name}` is not in namespace `{namespace}`: create it with the key `token`"
-                )));
-            }
-            Err(error) => return Err(Trouble::Fault(format!("the Secret `{name}` cannot be read: {error}"))),
-        };
-        let taken = Arc::new(taken(name, secret, purpose)?);
+        let taken = Arc::new(read(&context.client, (namespace, name), purpose).await?);
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, (read_at, _)| now.duration_since(*read_at) < FRESH);
         all.insert(key, (now, taken.clone()));
         Ok(taken)
+    }
+}
+
+/// Reads a Secret as far as it serves a purpose.
+pub(crate) async fn read(
+    client: &kube::Client,
+    (namespace, name): (&str, &str),
+    purpose: &Purpose,
+) -> Result<Taken, Trouble> {
+    check_name(purpose.field(), name).map_err(|problem| Trouble::Problem(problem.to_string()))?;
+    let api: Api<KubernetesSecret> = Api::namespaced(client.clone(), namespace);
+    match api.get_opt(name).await {
+        Ok(Some(secret)) => taken(name, secret, purpose),
+        Ok(None) => Err(Trouble::Problem(format!(
+            "the Secret `{name}` of `{}` is not in namespace `{namespace}`: create it with the key `{}`",
+            purpose.field(),
+            purpose.key()
+        ))),
+        Err(error) => Err(Trouble::Fault(format!("the Secret `{name}` cannot be read: {error}"))),
     }
 }
 
@@ -214,7 +231,7 @@ fn entry(taken: &Taken, key: &str) -> Result<Secret, Trouble> {
 }
 
 /// Refuses a Secret that belongs to the cluster or to another program.
-pub(crate) fn check_kind(name: &str, secret: &KubernetesSecret) -> Result<(), Trouble> {
+fn check_kind(name: &str, secret: &KubernetesSecret) -> Result<(), Trouble> {
     let kind = secret.type_.as_deref().unwrap_or("Opaque");
     match FOREIGN.contains(&kind) {
         false => Ok(()),
@@ -244,11 +261,31 @@ fn taken(name: &str, secret: KubernetesSecret, purpose: &Purpose) -> Result<Take
 }
 
 impl Context {
+    /// Whether a repository of the local forge belongs to the namespace of the step that names it. There are no
+    /// credentials for the local forge, so nothing else keeps a step out of the repositories of others.
+    pub(crate) fn check_home(
+        &self,
+        namespace: &str,
+        provider: Option<GitProvider>,
+        url: &str,
+    ) -> Result<(), Trouble> {
+        let served = self.local_forge.as_deref().and_then(|prefix| scm::local::home_below(prefix, url));
+        let named = (provider == Some(GitProvider::Local)).then(|| scm::local::home(url)).flatten();
+        match served.or(named) {
+            Some(home) if home != namespace => Err(Trouble::Problem(format!(
+                "the repository is in namespace `{home}` of the local forge, and a step in namespace `{namespace}` uses \
+                 only repositories of its own: create the Repository in `{namespace}`, or the Pipeline in `{home}`"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// What the step's Secret holds for Git; nothing when it names none.
     async fn taken(&self, namespace: &str, step: &PromotionStep) -> Result<Arc<Taken>, Trouble> {
         let Some(git) = &step.spec.git else {
             return Err(Trouble::Problem("the step has no `spec.git`: name the repository there".to_owned()));
         };
+        self.check_home(namespace, git.provider, &git.url)?;
         let Some(name) = &git.secret_ref else { return Ok(Arc::default()) };
         let taken = self.credentials.take(self, namespace, name, &Purpose::Git).await?;
         taken.check_url(&git.url)?;

@@ -76,6 +76,8 @@ pub struct Settings {
     pub concurrency: usize,
     /// Where the organisation's gates are.
     pub policy_namespaces: Vec<String>,
+    /// Which namespaces health checks see besides that of their step; absent: what their defaults need.
+    pub health_namespaces: Option<Vec<String>>,
     /// Which steps are carried out here.
     pub shards: Shards,
     /// The right to write, if it is shared with other replicas.
@@ -91,6 +93,7 @@ impl Default for Settings {
             graph_scope: GraphScope::Namespace,
             concurrency: 8,
             policy_namespaces: vec!["platform-policies".to_owned()],
+            health_namespaces: None,
             shards: Shards::All,
             leadership: Leadership::default(),
             promotions: true,
@@ -139,6 +142,7 @@ pub(crate) struct Context {
     pub(crate) graph_scope: GraphScope,
     pub(crate) leadership: Leadership,
     pub(crate) policy_namespaces: Vec<String>,
+    pub(crate) health_namespaces: Option<Vec<String>>,
     /// The Bundles whose gates were read past their watch, by uid.
     gates_read: Mutex<BTreeMap<driver::Key, String>>,
     pub(crate) sealing: Sealing,
@@ -148,6 +152,8 @@ pub(crate) struct Context {
     pub(crate) credentials: Credentials,
     pub(crate) repositories: Arc<dyn Repositories>,
     pub(crate) forges: Arc<dyn Forges>,
+    /// What the URLs of the local forge begin with, when this process serves it.
+    pub(crate) local_forge: Option<String>,
     pub(crate) kustomize: Option<PathBuf>,
     pub(crate) http: reqwest::Client,
     pub(crate) reach: Policy,
@@ -302,6 +308,7 @@ impl Running {
             workloads: workloads.clone(),
             leadership: settings.leadership.clone(),
             policy_namespaces: settings.policy_namespaces.clone(),
+            health_namespaces: settings.health_namespaces.clone(),
             gates_read: Mutex::default(),
             sealing: Sealing::default(),
             shards: settings.shards.clone(),
@@ -310,6 +317,7 @@ impl Running {
             credentials: Credentials::default(),
             repositories: outside.repositories,
             forges: outside.forges,
+            local_forge: outside.forge.as_ref().map(|forge| forge.url.clone()),
             kustomize: outside.kustomize,
             http: outside.http,
             reach: outside.reach,

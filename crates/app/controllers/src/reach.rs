@@ -1,10 +1,17 @@
 //! Looks up names for every connection to the outside, and hands out only addresses that may be connected to.
 
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use hyper_util::client::legacy::connect::dns;
 use kardinal_reach::Policy;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tower::{BoxError, Service};
 
-/// A resolver under a policy. A name that leads somewhere forbidden is refused when the connection is made, so that it
-/// cannot be pointed elsewhere in between.
+/// A resolver under a policy, for every client. A name that leads somewhere forbidden is refused when the connection is
+/// made, so that it cannot be pointed elsewhere in between.
 #[derive(Debug, Clone)]
 pub struct Resolver(Policy);
 
@@ -13,25 +20,33 @@ impl Resolver {
     pub fn new(policy: Policy) -> Resolver {
         Resolver(policy)
     }
+
+    /// The addresses of a host that may be connected to.
+    pub(crate) async fn look_up(self, host: String) -> Result<Vec<SocketAddr>, BoxError> {
+        let found = tokio::net::lookup_host((host.as_str(), 0)).await?;
+        Ok(self.0.among(&host, found)?)
+    }
 }
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let policy = self.0.clone();
-        Box::pin(async move {
-            let host = name.as_str();
-            let (mut allowed, mut refused) = (Vec::new(), None);
-            for address in tokio::net::lookup_host((host, 0)).await? {
-                match policy.check_address(host, address.ip()) {
-                    Ok(()) => allowed.push(address),
-                    Err(reason) => refused = Some(reason),
-                }
-            }
-            match (allowed.is_empty(), refused) {
-                (true, Some(reason)) => Err(reason.into()),
-                _ => Ok(Box::new(allowed.into_iter()) as Addrs),
-            }
-        })
+        let found = self.clone().look_up(name.as_str().to_owned());
+        Box::pin(async move { Ok(Box::new(found.await?.into_iter()) as Addrs) })
+    }
+}
+
+impl Service<dns::Name> for Resolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: dns::Name) -> Self::Future {
+        let found = self.clone().look_up(name.as_str().to_owned());
+        Box::pin(async move { Ok(found.await?.into_iter()) })
     }
 }
 

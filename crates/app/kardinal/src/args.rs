@@ -207,6 +207,7 @@ impl ControllerSettings {
             },
             concurrency: usize::from(self.concurrency),
             policy_namespaces: self.policy_namespaces.clone(),
+            health_namespaces: self.bounds.health_namespaces.clone(),
             shards: match (&self.shard, self.leave_shards) {
                 (Some(shard), _) => Shards::Only(shard.clone()),
                 (None, true) => Shards::Unsharded,

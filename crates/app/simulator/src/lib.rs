@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kardinal_git::{FileChange, Remote, Repositories};
+use kardinal_git::{Budget, FileChange, Remote, Repositories};
 use kardinal_manifest::kustomize;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
@@ -77,7 +77,7 @@ impl Simulator {
         // Only what a commit has touched is rolled out, as a tool does that compares manifests.
         let changed = match synced {
             None => None,
-            Some(_) => Some(self.repositories.diff(&self.remote, synced, commit).await?),
+            Some(_) => Some(self.repositories.diff(&self.remote, synced, commit, &Budget::default()).await?),
         };
         for environment in &self.environments {
             let folder = format!("{}/", environment.path);

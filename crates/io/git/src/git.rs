@@ -12,7 +12,7 @@ use reqwest::dns::Resolve;
 use tokio::sync::Semaphore;
 
 use crate::{
-    Committed, Error, FileChange, Future, Local, Order, Remote, Repositories, cache,
+    Budget, Committed, Error, FileChange, Future, Local, Order, Remote, Repositories, cache,
     error::Failure,
     http::Http,
     lane::AsyncWork,
@@ -194,8 +194,9 @@ impl Repositories for Git {
         remote: &'a Remote,
         from: Option<&'a str>,
         to: &'a str,
+        budget: &'a Budget,
     ) -> Future<'a, Vec<FileChange>> {
-        Box::pin(self.inner.run(remote, move |session| async move { session.diff(from, to).await }))
+        Box::pin(self.inner.run(remote, move |session| async move { session.diff(from, to, budget).await }))
     }
 
     fn tip<'a>(&'a self, remote: &'a Remote, branch: &'a str) -> Future<'a, Option<String>> {

@@ -5,6 +5,9 @@ use gix::merge::blob::builtin_driver::text;
 
 use crate::FileChange;
 
+/// Files with more lines are not merged line by line: each takes many times its size in memory.
+const MAX_LINES: usize = 200_000;
+
 /// What becomes of a file when a change that was made elsewhere is made to it, too; `None` is no file. What says it
 /// already stays. Where both sides changed the same lines there is no answer, only the reason.
 pub fn graft(path: &str, change: &FileChange, ours: Option<&[u8]>) -> Result<Option<Vec<u8>>, String> {
@@ -23,6 +26,14 @@ pub fn graft(path: &str, change: &FileChange, ours: Option<&[u8]>) -> Result<Opt
 }
 
 fn lines(path: &str, before: &[u8], after: &[u8], ours: &[u8]) -> Result<Vec<u8>, String> {
+    if [before, after, ours]
+        .into_iter()
+        .any(|text| text.iter().filter(|byte| **byte == b'\n').count() > MAX_LINES)
+    {
+        return Err(format!(
+            "`{path}` has more than {MAX_LINES} lines, too many to be merged: use `strategy: overlay`"
+        ));
+    }
     let mut merged = Vec::new();
     let mut input = gix::diff::blob::InternedInput::default();
     let labels = text::Labels { ancestor: None, current: None, other: None };
@@ -76,5 +87,8 @@ mod tests {
             let problem = grafted(before, after, ours).unwrap_err();
             assert!(problem.contains("`a`"), "{problem}");
         }
+        let many = "\n".repeat(MAX_LINES + 1);
+        let problem = grafted(Some(&many), Some(&format!("{many}x")), Some(&format!("y{many}"))).unwrap_err();
+        assert!(problem.contains("too many to be merged"), "{problem}");
     }
 }

@@ -18,7 +18,7 @@ use reqwest::{
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER},
 };
 
-use kardinal_reach::Policy;
+use kardinal_reach::{Policy, Refused};
 
 use crate::{Credentials, Error, error::Failure, remote::Target, store::guard};
 
@@ -44,6 +44,11 @@ impl Http {
     /// No connection yet.
     pub(crate) fn new(resolver: Option<Arc<dyn Resolve>>) -> Http {
         Http { clients: Mutex::default(), resolver }
+    }
+
+    /// Who looks up names, where not every address may be connected to.
+    pub(crate) fn resolver(&self) -> Option<&Arc<dyn Resolve>> {
+        self.resolver.as_ref()
     }
 
     /// The client that trusts the system's certificates and the given ones.
@@ -184,9 +189,7 @@ impl Line<'_> {
         clean.set_fragment(None);
         match clean.as_str().strip_suffix(path) {
             Some(moved) if same_host && (upgrade || (same_port && new.scheme() == old.scheme())) => {
-                let host = new.host_str().unwrap_or_default();
-                let allowed = self.reach.check_host(host, new.port_or_known_default());
-                allowed.map_err(Failure::problem).map(|()| moved.to_owned())
+                self.reach.check_url(new.as_str()).map_err(Failure::problem).map(|()| moved.to_owned())
             }
             _ => Err(Failure::problem(format!(
                 "the repository `{}` has moved to another place on `{}`: correct the URL",
@@ -244,10 +247,10 @@ impl Line<'_> {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
-        let why = reason(error);
-        if why.contains("--allowed-hosts") {
-            return Failure::problem(why);
+        if let Some(refused) = Refused::within(error) {
+            return Failure::problem(refused.clone());
         }
+        let why = reason(error);
         if why.contains("invalid peer certificate") {
             return Failure::problem(format!(
                 "the certificate of {} is not trusted ({why}): give the CA that signed it",

@@ -5,6 +5,7 @@
 //! single request. The remote compares the old tip itself; when somebody else was faster the change is
 //! applied again to the new tip.
 
+mod budget;
 mod cache;
 mod disk;
 mod error;
@@ -21,6 +22,7 @@ mod remote;
 mod session;
 mod store;
 
+pub use budget::Budget;
 pub use error::{ChangeError, Error};
 pub use git::{Git, Limits, Settings};
 pub use graft::graft;

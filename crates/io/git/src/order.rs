@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 
-use crate::{ChangeError, Error, Remote};
+use crate::{Budget, ChangeError, Error, Remote};
 
 /// What every call returns: an answer that arrives later.
 pub type Future<'a, T> = BoxFuture<'a, Result<T, Error>>;
@@ -33,12 +33,13 @@ pub trait Repositories: Send + Sync + 'static {
     fn resolve<'a>(&'a self, remote: &'a Remote, id: &'a str) -> Future<'a, String>;
 
     /// What differs in a commit from another one, or from its first parent, for carrying it over to another branch or
-    /// repository. Commits are fetched by their ids when they are not here yet.
+    /// repository. Commits are fetched by their ids when they are not here yet. All contents are taken from the budget.
     fn diff<'a>(
         &'a self,
         remote: &'a Remote,
         from: Option<&'a str>,
         to: &'a str,
+        budget: &'a Budget,
     ) -> Future<'a, Vec<FileChange>>;
 }
 
@@ -113,6 +114,10 @@ pub trait Tree: Send + Sync {
     /// Writes the regular files below `path` into the directory `to`, which must exist. Links and submodules
     /// are left out.
     fn export(&self, path: &str, to: &Path) -> Result<(), Error>;
+
+    /// What the change may still read and write. Reads and lists take from it; whoever brings in or writes something
+    /// else takes that.
+    fn budget(&self) -> &Budget;
 }
 
 /// One child of a directory.

@@ -4,14 +4,17 @@ use std::{
     collections::HashMap,
     fs::{OpenOptions, Permissions},
     io::Write as _,
+    net::{IpAddr, SocketAddr},
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::PathBuf,
     process::Stdio,
+    sync::Arc,
     time::Duration,
 };
 
 use gix::ObjectId;
-use kardinal_reach::Policy;
+use kardinal_reach::{Policy, Refused, authority};
+use reqwest::dns::Resolve;
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
@@ -56,6 +59,8 @@ const KEPT_ON_MACHINE: [&str; 7] =
 pub(crate) struct Way<'a> {
     pub(crate) target: &'a Target,
     pub(crate) reach: &'a Policy,
+    /// Who looks up names.
+    pub(crate) resolver: Option<&'a Arc<dyn Resolve>>,
     pub(crate) limits: Limits,
 }
 
@@ -136,7 +141,7 @@ pub(crate) async fn push(way: Way<'_>, store: &Store, update: Update<'_>) -> Res
 /// The program with everything set that must not be an argument, and the folder with its keys, if it has any.
 async fn git(way: Way<'_>) -> Result<(Command, Option<TempDir>), Failure> {
     let target = way.target;
-    check_addresses(way).await?;
+    let pin = pin(way).await?;
     let mut command = Command::new("git");
     command.kill_on_drop(true).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env_clear();
@@ -156,12 +161,12 @@ async fn git(way: Way<'_>) -> Result<(Command, Option<TempDir>), Failure> {
         &format!("core.bigFileThreshold={}", way.limits.object),
     ]);
     if target.url.starts_with("http") {
-        web(target, &mut command)?;
+        web(target, pin.as_ref(), &mut command)?;
         return Ok((command, None));
     }
     let keys = match &target.credentials {
         Credentials::Ssh { key, known_hosts } => {
-            Some(ssh(&mut command, key, known_hosts.as_deref()).map_err(|error| {
+            Some(ssh(&mut command, key, known_hosts.as_deref(), pin.as_ref()).map_err(|error| {
                 Failure::fault(format!("the SSH key cannot be laid out for `{}`: {error}", target.url))
             })?)
         }
@@ -180,21 +185,53 @@ async fn git(way: Way<'_>) -> Result<(Command, Option<TempDir>), Failure> {
     Ok((command, keys))
 }
 
-/// The program looks names up by itself, so that can only be done before it.
-async fn check_addresses(way: Way<'_>) -> Result<(), Failure> {
-    let (host, port) = way.target.authority();
-    if way.reach.uses_machine() {
-        return Ok(());
-    }
-    let found = tokio::net::lookup_host((host.trim_matches(['[', ']']), port.unwrap_or(22))).await;
-    let found = found.map_err(|error| Failure::fault(format!("`{host}` cannot be found: {error}")))?;
-    for address in found {
-        way.reach.check_address(&host, address.ip()).map_err(Failure::problem)?;
-    }
-    Ok(())
+/// A name and the address that it was judged by.
+struct Pin {
+    host: String,
+    port: u16,
+    address: IpAddr,
 }
 
-fn web(target: &Target, command: &mut Command) -> Result<(), Failure> {
+/// The program would look the name up once more, so it is told the address. On a machine of its own it may do as it is
+/// set up; what is an address already was judged with the URL.
+async fn pin(way: Way<'_>) -> Result<Option<Pin>, Failure> {
+    let (host, port) = authority(&way.target.url);
+    if way.reach.uses_machine() || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() {
+        return Ok(None);
+    }
+    // It becomes part of a command line and of a setting.
+    if !host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')) {
+        return Err(Failure::problem(format!("`{}` is not the name of a host", host.escape_debug())));
+    }
+    let found = look_up(way.resolver, &host).await?;
+    let allowed = way.reach.among(&host, found).map_err(Failure::problem)?;
+    let address = allowed.first().map(SocketAddr::ip);
+    let address = address.ok_or_else(|| Failure::fault(format!("`{host}` has no address")))?;
+    Ok(Some(Pin { host, port: port.unwrap_or(22), address }))
+}
+
+async fn look_up(resolver: Option<&Arc<dyn Resolve>>, host: &str) -> Result<Vec<SocketAddr>, Failure> {
+    let unknown =
+        |error: &dyn std::fmt::Display| Failure::fault(format!("`{host}` cannot be found: {error}"));
+    let Some(resolver) = resolver else {
+        return Ok(tokio::net::lookup_host((host, 0)).await.map_err(|error| unknown(&error))?.collect());
+    };
+    let name = host.parse().map_err(|_| unknown(&"it is not the name of a host"))?;
+    let found = resolver.resolve(name).await.map_err(|error| match Refused::within(error.as_ref()) {
+        Some(refused) => Failure::problem(refused.clone()),
+        None => unknown(&error),
+    })?;
+    Ok(found.collect())
+}
+
+fn web(target: &Target, pin: Option<&Pin>, command: &mut Command) -> Result<(), Failure> {
+    if let Some(Pin { host, port, address }) = pin {
+        let address = match address {
+            IpAddr::V4(four) => four.to_string(),
+            IpAddr::V6(six) => format!("[{six}]"),
+        };
+        command.args(["-c", &format!("http.curloptResolve={host}:{port}:{address}")]);
+    }
     if let Some(header) = target.credentials.header() {
         command.env("GIT_CONFIG_COUNT", "1");
         command.env("GIT_CONFIG_KEY_0", "http.extraHeader");
@@ -210,7 +247,12 @@ fn web(target: &Target, command: &mut Command) -> Result<(), Failure> {
 }
 
 /// Only this key is used, and nothing of the machine's own settings. It is gone with the folder.
-fn ssh(command: &mut Command, key: &Secret, known_hosts: Option<&str>) -> std::io::Result<TempDir> {
+fn ssh(
+    command: &mut Command,
+    key: &Secret,
+    known_hosts: Option<&str>,
+    pin: Option<&Pin>,
+) -> std::io::Result<TempDir> {
     let folder = tempfile::Builder::new().permissions(Permissions::from_mode(0o700)).tempdir()?;
     let place = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -230,6 +272,11 @@ fn ssh(command: &mut Command, key: &Secret, known_hosts: Option<&str>) -> std::i
         None => PathBuf::from("/dev/null"),
     };
     ssh.push_str(&format!(" -o UserKnownHostsFile='{}'", hosts.display()));
+    if let Some(Pin { host, port, address }) = pin {
+        // `known_hosts` knows the name, not the address, and a port that is not the usual one with it.
+        let known_as = if *port == 22 { host.clone() } else { format!("[{host}]:{port}") };
+        ssh.push_str(&format!(" -o HostName='{address}' -o HostKeyAlias='{known_as}'"));
+    }
     command.env("GIT_SSH_COMMAND", ssh).env("HOME", folder.path());
     Ok(folder)
 }

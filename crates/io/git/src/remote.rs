@@ -168,26 +168,7 @@ impl Target {
                  the repository, beginning with https:// or ssh://",
                 self.url
             ))),
-            Place::Http | Place::Program => {
-                let (host, port) = self.authority();
-                reach.check_host(&host, port).map_err(Error::problem)
-            }
-        }
-    }
-
-    /// Host and port that the URL leads to.
-    pub(crate) fn authority(&self) -> (String, Option<u16>) {
-        match reqwest::Url::parse(&self.url) {
-            Ok(url) if self.url.contains("://") => {
-                let port = url.port_or_known_default().or((url.scheme() == "ssh").then_some(22));
-                // Only web addresses have their numbers in many forms put right by the parser.
-                let host = url.host_str().unwrap_or_default();
-                (host.to_owned(), port)
-            }
-            _ => {
-                let host = self.url.split(':').next().unwrap_or_default();
-                (host.rsplit('@').next().unwrap_or(host).to_owned(), Some(22))
-            }
+            Place::Http | Place::Program => reach.check_url(&self.url).map_err(Error::problem),
         }
     }
 

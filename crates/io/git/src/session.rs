@@ -11,7 +11,7 @@ use gix::ObjectId;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    Error, FileChange, Secret, cache, disk,
+    Budget, Error, FileChange, Secret, cache, disk,
     error::Failure,
     git::Inner,
     http::{Capabilities, Line, fetch::Depth, push::Update},
@@ -130,7 +130,8 @@ impl Session {
     }
 
     fn program(&self) -> program::Way<'_> {
-        program::Way { target: &self.target, reach: &self.inner.reach, limits: self.inner.settings.limits }
+        let (reach, resolver) = (&self.inner.reach, self.inner.http.resolver());
+        program::Way { target: &self.target, reach, resolver, limits: self.inner.settings.limits }
     }
 
     fn is_cached(&self) -> bool {
@@ -314,7 +315,7 @@ impl Session {
         let path = path.to_owned();
         self.with_store(move |store| {
             let repo = store.local();
-            snapshot::read(&repo, objects::tree_of(&repo, commit)?, &path)
+            snapshot::read(&repo, objects::tree_of(&repo, commit)?, &path, &Budget::default())
         })
         .await
     }
@@ -421,18 +422,25 @@ impl Session {
     }
 
     /// What differs in a commit from another one, or from its first parent.
-    pub(crate) async fn diff(&self, from: Option<&str>, to: &str) -> Result<Vec<FileChange>, Failure> {
-        let Some(from) = from else { return self.diff_of(objects::parse_id(to)?).await };
+    pub(crate) async fn diff(
+        &self,
+        from: Option<&str>,
+        to: &str,
+        budget: &Budget,
+    ) -> Result<Vec<FileChange>, Failure> {
+        let budget = budget.clone();
+        let Some(from) = from else { return self.diff_of(objects::parse_id(to)?, budget).await };
         let (from, to) = (objects::parse_id(from)?, objects::parse_id(to)?);
         self.ensure(&[from, to]).await?;
         self.with_store(move |store| {
             let repo = store.local();
-            compare::files(&repo, Some(objects::tree_of(&repo, from)?), Some(objects::tree_of(&repo, to)?))
+            let (from, to) = (objects::tree_of(&repo, from)?, objects::tree_of(&repo, to)?);
+            compare::files(&repo, Some(from), Some(to), &budget)
         })
         .await
     }
 
-    async fn diff_of(&self, commit: ObjectId) -> Result<Vec<FileChange>, Failure> {
+    async fn diff_of(&self, commit: ObjectId, budget: Budget) -> Result<Vec<FileChange>, Failure> {
         self.ensure(&[commit]).await?;
         if self.with_store(move |store| Ok(store.shallow()?.contains(&commit))).await? {
             self.fetch(&[commit], Depth::Commits(50)).await?;
@@ -441,7 +449,7 @@ impl Session {
             let repo = store.local();
             let before = history::parent(&repo, commit, &store.shallow()?)?;
             let before = before.map(|parent| objects::tree_of(&repo, parent)).transpose()?;
-            compare::files(&repo, before, Some(objects::tree_of(&repo, commit)?))
+            compare::files(&repo, before, Some(objects::tree_of(&repo, commit)?), &budget)
         })
         .await
     }

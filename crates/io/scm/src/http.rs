@@ -15,7 +15,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
-use kardinal_reach::{Hosts, Policy};
+use kardinal_reach::{Hosts, Policy, Refused};
 use reqwest::dns::Resolve;
 use reqwest::{Client, Url};
 use serde_json::Value;
@@ -329,14 +329,11 @@ impl Session {
 
     async fn exchange(&self, request: &Request, url: &Url) -> Result<Answer, Failure> {
         // Here and not before, so that a redirect is judged, too.
-        let allowed =
-            self.http.inner.reach.check_host(url.host_str().unwrap_or_default(), url.port_or_known_default());
-        allowed.map_err(|message| Failure { error: Error::Problem(message), again: false })?;
+        let refused = |refused: Refused| Failure { error: Error::Problem(refused.into()), again: false };
+        self.http.inner.reach.check_url(url.as_str()).map_err(refused)?;
         let failed = |error: reqwest::Error| {
-            let refused = chain(&error);
-            if let Some(at) = refused.find("--allowed-hosts").and_then(|_| refused.find('`')) {
-                let message = refused.get(at..).unwrap_or_default().to_owned();
-                return Failure { error: Error::Problem(message), again: false };
+            if let Some(found) = Refused::within(&error) {
+                return refused(found.clone());
             }
             let again = error.is_connect() || (request.repeatable() && !error.is_timeout());
             let message = format!("`{}` cannot be reached: {}", authority(url), chain(&error.without_url()));

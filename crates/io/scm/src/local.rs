@@ -369,6 +369,18 @@ fn object_name(repository: &str, head: &str, marker: &str) -> String {
     format!("{}-{hash}", slug.trim_matches('-'))
 }
 
+/// The namespace of a repository, out of its clone URL.
+pub fn home(url: &str) -> Option<String> {
+    place(url).map(|(namespace, _)| namespace)
+}
+
+/// The same for a forge whose URLs begin with this prefix, however the rest is written.
+pub fn home_below(prefix: &str, url: &str) -> Option<String> {
+    let url = without_userinfo(url.trim());
+    let rest = url.strip_prefix(prefix.trim_end_matches('/'))?.strip_prefix('/')?;
+    Some(rest.split('/').next().unwrap_or_default().to_owned())
+}
+
 /// Namespace and name of a repository, out of its clone URL.
 fn place(url: &str) -> Option<(String, String)> {
     let (scheme, rest) = url.trim().split_once("://")?;
@@ -401,7 +413,7 @@ fn without_userinfo(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{object_name, place, without_userinfo};
+    use super::{home_below, object_name, place, without_userinfo};
 
     #[test]
     fn places() {
@@ -422,6 +434,21 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(place(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn the_home_of_a_repository_is_found_however_its_url_is_written() {
+        for url in [
+            "http://h:1/git/a/app.git",
+            "http://h:1/git/a/app",
+            "http://u:p@h:1/git/a/x/",
+            " http://h:1/git/a ",
+        ] {
+            assert_eq!(home_below("http://h:1/git/", url).as_deref(), Some("a"), "{url}");
+        }
+        for url in ["http://h:1/gitx/a/app.git", "http://other:1/git/a/app.git", "http://h:1/git", ""] {
+            assert_eq!(home_below("http://h:1/git/", url), None, "{url}");
         }
     }
 

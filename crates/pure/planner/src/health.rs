@@ -12,6 +12,7 @@ mod kubeconfig;
 mod proof;
 mod resource;
 mod rollouts;
+mod sight;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ pub use choose::{Chosen, choose};
 pub use facts::{facts, kinds, unknown};
 pub use kubeconfig::{Login, RemoteCluster, remote_cluster};
 pub use proof::marks;
+pub use sight::Sight;
 
 /// Who judges health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,11 +6,29 @@
 
 mod address;
 mod pattern;
+mod refused;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+
+use url::Url;
 
 pub use address::Sort;
 pub use pattern::{Hosts, Pattern};
+pub use refused::Refused;
+
+/// Host and port that a URL leads to, `user@host:path` included.
+pub fn authority(url: &str) -> (String, Option<u16>) {
+    match Url::parse(url) {
+        Ok(parsed) if url.contains("://") => {
+            let port = parsed.port_or_known_default().or((parsed.scheme() == "ssh").then_some(22));
+            (parsed.host_str().unwrap_or_default().to_owned(), port)
+        }
+        _ => {
+            let host = url.split(':').next().unwrap_or_default();
+            (host.rsplit('@').next().unwrap_or(host).to_owned(), Some(22))
+        }
+    }
+}
 
 /// Names that lead to a machine's metadata service, whatever they resolve to.
 const METADATA: [&str; 3] = ["metadata.google.internal", "metadata.goog", "instance-data.ec2.internal"];
@@ -39,14 +57,20 @@ impl Policy {
         self.machine
     }
 
+    /// Whether the host of a URL may be talked to.
+    pub fn check_url(&self, url: &str) -> Result<(), Refused> {
+        let (host, port) = authority(url);
+        self.check_host(&host, port)
+    }
+
     /// Whether the host that a URL names may be talked to. `host` is a name or an address, with or without the
     /// brackets of IPv6, as a parsed URL has it; the reason says what to do when it may not.
-    pub fn check_host(&self, host: &str, port: Option<u16>) -> Result<(), String> {
+    pub fn check_host(&self, host: &str, port: Option<u16>) -> Result<(), Refused> {
         let host = plain(host);
         if !self.hosts.is_empty() && !self.hosts.matches(&host, port) {
-            return Err(format!(
+            return Err(Refused::new(format!(
                 "`{host}` is not among the hosts that may be reached: the operator names them with `--allowed-hosts`"
-            ));
+            )));
         }
         if let Ok(address) = host.parse() {
             return self.check_address(&host, address);
@@ -63,7 +87,7 @@ impl Policy {
 
     /// Whether an address that a host turned out to have may be connected to. Only a host that the operator named by
     /// itself, not by a pattern, may be at any address; which of its ports is for [`Policy::check_host`] to say.
-    pub fn check_address(&self, host: &str, address: IpAddr) -> Result<(), String> {
+    pub fn check_address(&self, host: &str, address: IpAddr) -> Result<(), Refused> {
         let host = plain(host);
         let sort = Sort::of(address);
         let fine = match sort {
@@ -76,12 +100,32 @@ impl Policy {
             false => Err(refusal(&host, sort)),
         }
     }
+
+    /// The addresses of a host that may be connected to. Whoever connects must use one of these and not look the name
+    /// up again: it may lead elsewhere by then.
+    pub fn among(
+        &self,
+        host: &str,
+        addresses: impl IntoIterator<Item = SocketAddr>,
+    ) -> Result<Vec<SocketAddr>, Refused> {
+        let (mut allowed, mut refused) = (Vec::new(), None);
+        for address in addresses {
+            match self.check_address(host, address.ip()) {
+                Ok(()) => allowed.push(address),
+                Err(reason) => refused = Some(reason),
+            }
+        }
+        match refused {
+            Some(reason) if allowed.is_empty() => Err(reason),
+            _ => Ok(allowed),
+        }
+    }
 }
 
-fn refusal(host: &str, sort: Sort) -> String {
-    format!(
+fn refusal(host: &str, sort: Sort) -> Refused {
+    Refused::new(format!(
         "`{host}` may not be reached: it is {sort}; if that is wanted, the operator names it with `--allowed-hosts {host}`"
-    )
+    ))
 }
 
 /// In lower case, without brackets and without the dot that ends an absolute name; an address in its usual form.
@@ -129,7 +173,7 @@ mod tests {
             "224.0.0.1",
             "255.255.255.255",
         ] {
-            let told = policy.check_host(host, None).unwrap_err();
+            let told = policy.check_host(host, None).unwrap_err().to_string();
             assert!(told.contains("--allowed-hosts"), "{host}: {told}");
         }
         for host in [
@@ -152,6 +196,34 @@ mod tests {
         for address in ["127.0.0.1", "169.254.169.254", "::1", "::ffff:10.0.0.1"] {
             let judged = policy.check_address("rebinding.example", address.parse().unwrap());
             assert_eq!(judged.is_err(), address != "::ffff:10.0.0.1", "{address}");
+        }
+    }
+
+    #[test]
+    fn only_the_allowed_addresses_of_a_name_are_left_and_none_is_a_refusal() {
+        let policy = Policy::cluster(Hosts::default());
+        let [own, metadata, fine] =
+            ["127.0.0.1:22", "169.254.169.254:22", "10.0.0.1:22"].map(|a| a.parse().unwrap());
+        assert_eq!(policy.among("x.example", [own, fine, metadata]), Ok(vec![fine]));
+        assert_eq!(policy.among("x.example", []), Ok(vec![]));
+        let refused = policy.among("x.example", [own, metadata]).unwrap_err();
+        let inside = std::io::Error::other(std::io::Error::other(refused.clone()));
+        assert_eq!(Refused::within(&inside), Some(&refused));
+        assert_eq!(Refused::within(&std::io::Error::other("--allowed-hosts")), None);
+    }
+
+    #[test]
+    fn every_form_of_an_address_has_its_authority() {
+        for (url, host, port) in [
+            ("https://github.com/a/b", "github.com", Some(443)),
+            ("http://2130706433:80/x", "127.0.0.1", Some(80)),
+            ("ssh://git@git.example:2222/a.git", "git.example", Some(2222)),
+            ("ssh://git@git.example/a.git", "git.example", Some(22)),
+            ("git@git.example:a/b.git", "git.example", Some(22)),
+            ("https://github.com@evil.example/", "evil.example", Some(443)),
+            ("git@evil:github.com", "evil", Some(22)),
+        ] {
+            assert_eq!(authority(url), (host.to_owned(), port), "{url}");
         }
     }
 

@@ -11,6 +11,10 @@ mod graph_fence;
 mod graph_rights;
 #[path = "hostile/kubeconfigs.rs"]
 mod kubeconfigs;
+#[path = "hostile/memory.rs"]
+mod memory;
+#[path = "hostile/neighbours.rs"]
+mod neighbours;
 #[path = "hostile/nonsense.rs"]
 mod nonsense;
 #[path = "hostile/org_gates.rs"]

@@ -184,8 +184,9 @@ impl Repositories for Overheard {
         remote: &'a Remote,
         from: Option<&'a str>,
         to: &'a str,
+        budget: &'a kardinal_git::Budget,
     ) -> kardinal_git::Future<'a, Vec<kardinal_git::FileChange>> {
-        Box::pin(self.hear(Kind::Read, format!("GIT diff {to}"), self.git.diff(remote, from, to)))
+        Box::pin(self.hear(Kind::Read, format!("GIT diff {to}"), self.git.diff(remote, from, to, budget)))
     }
 }
 

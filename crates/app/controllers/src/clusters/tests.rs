@@ -1,7 +1,9 @@
 //! Secrets that lead to clusters, and clusters that go away.
 
 use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::Secret;
 use kardinal_apiserver::{Options, ServeHandle, Server};
+use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
@@ -192,4 +194,21 @@ async fn a_kubeconfig_from_a_secret_runs_nothing_and_reads_no_file() {
     }
     assert!(!touched.exists(), "the command was run");
     assert!(stranger.accept().is_err(), "somebody called the stranger");
+}
+
+#[tokio::test]
+async fn a_server_whose_name_leads_elsewhere_by_now_is_not_connected_to() {
+    let bench = Bench::new().await;
+    let (_server, handle) = cluster().await;
+    let port = handle.kubeconfig().split("https://127.0.0.1:").nth(1).unwrap();
+    let port: String = port.chars().take_while(char::is_ascii_digit).collect();
+    let moved = handle.kubeconfig().replace(&format!("127.0.0.1:{port}"), &format!("localhost:{port}"));
+    bench.keep(&moved).await;
+    let way =
+        read(&bench.own.client("default"), &("default".to_owned(), "eu".to_owned())).await.ok().unwrap();
+    let on_a_cluster = Policy::cluster(kardinal_reach::Hosts::default());
+    // The name was judged when it led somewhere else; only the connection can tell.
+    let error = connect(&way, &on_a_cluster).await.unwrap().apiserver_version().await.unwrap_err();
+    let refused = Refused::within(&error).unwrap_or_else(|| panic!("{error:?}"));
+    assert!(refused.to_string().contains("this machine itself"), "{refused}");
 }

@@ -94,7 +94,7 @@ async fn commit(
         Ok(remote) => remote,
         Err(trouble) => return trouble.into(),
     };
-    let edits = Arc::new(Edits::new(context.clone(), remote.clone(), order));
+    let edits = Arc::new(Edits::new(context.clone(), &observation.key.0, remote.clone(), order));
     let (change, mut questions) = confirm::confirmed(edits.clone());
     let order = Order {
         base: order.base.clone(),

@@ -5,16 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use kardinal_git::{Change, ChangeError, Credentials, EntryKind, FileChange, Remote, Tree, Write};
+use kardinal_git::{Budget, Change, ChangeError, Credentials, EntryKind, FileChange, Remote, Tree, Write};
 use kardinal_manifest::{helm, kustomize, replace, yaml};
 use kardinal_planner::promotion_step::{CommitOrder, Edit, ImageMove, MergeStrategy, image_moves};
 
 use super::render::{Changed, Renderer};
 use crate::Context;
+use crate::forges::Trouble;
 
 /// Edits that are carried out on whatever tip the branch has.
 pub(super) struct Edits {
     context: Arc<Context>,
+    namespace: String,
     remote: Remote,
     directory: String,
     edits: Vec<Edit>,
@@ -38,9 +40,9 @@ struct Files<'a> {
 }
 
 impl Edits {
-    pub(super) fn new(context: Arc<Context>, remote: Remote, order: &CommitOrder) -> Edits {
-        let directory = order.directory.trim_matches('/').to_owned();
-        Edits { context, remote, directory, edits: order.edits.clone(), found: Mutex::default() }
+    pub(super) fn new(context: Arc<Context>, namespace: &str, remote: Remote, order: &CommitOrder) -> Edits {
+        let (namespace, directory) = (namespace.to_owned(), order.directory.trim_matches('/').to_owned());
+        Edits { context, namespace, remote, directory, edits: order.edits.clone(), found: Mutex::default() }
     }
 
     /// From which version to which each image went.
@@ -73,14 +75,20 @@ impl Edits {
         source: &Remote,
         from: Option<&str>,
         to: &str,
+        budget: &Budget,
     ) -> Result<Vec<FileChange>, kardinal_git::Error> {
+        if let Err(Trouble::Problem(why) | Trouble::Fault(why)) =
+            self.context.check_home(&self.namespace, None, &source.url)
+        {
+            return Err(kardinal_git::Error::problem(why));
+        }
         let repositories = &self.context.repositories;
         let to = repositories.resolve(source, to).await?;
         let from = match from {
             Some(from) => Some(repositories.resolve(source, from).await?),
             None => None,
         };
-        let changes = repositories.diff(source, from.as_deref(), &to).await;
+        let changes = repositories.diff(source, from.as_deref(), &to, budget).await;
         self.found().source = Some(to);
         changes
     }
@@ -95,19 +103,19 @@ impl Edits {
                     kustomize::set_images(&path, &text, images).map_err(|error| stop(error.to_string()))?;
                 let moves = image_moves(&before, images);
                 self.found().moves.extend(moves);
-                files.write(path, after);
+                files.write(path, after.into_bytes()).map_err(stop)?;
             }
             Edit::HelmImages { file, path, images, .. } => {
                 let (place, text) = files.text(file).map_err(stop)?;
                 let after =
                     helm::set_images(&place, &text, path, images).map_err(|error| stop(error.to_string()))?;
-                files.write(place, after);
+                files.write(place, after.into_bytes()).map_err(stop)?;
             }
             Edit::ReplaceText { file: Some(file), pattern, with, .. } => {
                 let (place, text) = files.text(file).map_err(stop)?;
                 let after = replace::replace(&place, &text, pattern, with)
                     .map_err(|error| stop(error.to_string()))?;
-                files.write(place, after);
+                files.write(place, after.into_bytes()).map_err(stop)?;
             }
             Edit::ReplaceText { file: None, pattern, with, .. } => {
                 files.replace_everywhere(pattern, with).map_err(stop)?;
@@ -115,23 +123,24 @@ impl Edits {
             Edit::YamlSet { file, path, value, .. } => {
                 let (place, text) = files.text(file).map_err(stop)?;
                 let after = yaml::set(&place, &text, path, value).map_err(|error| stop(error.to_string()))?;
-                files.write(place, after);
+                files.write(place, after.into_bytes()).map_err(stop)?;
             }
             Edit::ConfigMerge { repository, sha, instead_of, strategy, source_path, .. } => {
                 let source = neighbour(&self.remote, repository);
-                let changes = self.changes(&source, instead_of.as_deref(), sha).await;
+                let changes = self.changes(&source, instead_of.as_deref(), sha, files.tree.budget()).await;
                 let changes = changes.map_err(|error| match error {
                     // However often it is tried: the Bundle says something that is not there.
                     kardinal_git::Error::NoCommit(message) => stop(format!(
                         "`spec.artifacts.gitCommit.sha` of the Bundle cannot be used: {message}"
                     )),
+                    kardinal_git::Error::Change(error) => stop(error.message),
                     error => {
                         let message = error.to_string();
                         self.found().trouble = Some(error);
                         stop(message)
                     }
                 })?;
-                files.merge(&changes, *strategy, source_path.as_deref()).map_err(stop)?;
+                files.merge(changes, *strategy, source_path.as_deref()).map_err(stop)?;
             }
             Edit::KustomizeBuild { output, .. } => {
                 let renderer =
@@ -139,7 +148,7 @@ impl Edits {
                 let rendered =
                     renderer.render(files.tree, &files.changed, files.directory).await.map_err(stop)?;
                 let place = files.place(output).map_err(stop)?;
-                files.changed.insert(place, Some(rendered));
+                files.write(place, rendered).map_err(stop)?;
             }
         }
         Ok(())
@@ -230,8 +239,10 @@ impl Files<'_> {
         ))
     }
 
-    fn write(&mut self, place: String, text: String) {
-        self.changed.insert(place, Some(text.into_bytes()));
+    fn write(&mut self, place: String, content: Vec<u8>) -> Result<(), String> {
+        self.tree.budget().take(content.len() as u64).map_err(|error| error.message)?;
+        self.changed.insert(place, Some(content));
+        Ok(())
     }
 
     /// Replaces in every YAML file of the directory; at least one must match.
@@ -244,7 +255,7 @@ impl Files<'_> {
             match replace::replace(&place, &text, pattern, with) {
                 Ok(after) => {
                     matched = true;
-                    self.write(place, after);
+                    self.write(place, after.into_bytes())?;
                 }
                 Err(error) => last = error.to_string(),
             }
@@ -283,27 +294,28 @@ impl Files<'_> {
     /// Brings a commit of another repository into the directory.
     fn merge(
         &mut self,
-        changes: &[FileChange],
+        changes: Vec<FileChange>,
         how: MergeStrategy,
         source: Option<&str>,
     ) -> Result<(), String> {
-        let inside = changes.iter().filter_map(|change| {
+        for change in changes {
             let file = match source.map(|source| source.trim_matches('/')) {
-                None | Some("") => change.path.as_str(),
-                Some(source) => change.path.strip_prefix(source)?.strip_prefix('/')?,
+                None | Some("") => Some(change.path.as_str()),
+                Some(source) => change.path.strip_prefix(source).and_then(|rest| rest.strip_prefix('/')),
             };
-            Some((file, change))
-        });
-        for (file, change) in inside {
+            let Some(file) = file else { continue };
             let place = self.place(file)?;
             let merged = match how {
-                MergeStrategy::Overlay => change.after.clone(),
+                MergeStrategy::Overlay => change.after,
                 MergeStrategy::CherryPick => {
                     let ours = self.read(&place)?;
-                    kardinal_git::graft(&place, change, ours.as_deref())?
+                    kardinal_git::graft(&place, &change, ours.as_deref())?
                 }
             };
-            self.changed.insert(place, merged);
+            match merged {
+                Some(content) => self.write(place, content)?,
+                None => drop(self.changed.insert(place, None)),
+            }
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionState, Promo
 use kardinal_cluster::View;
 use kardinal_graph::Gvk;
 use kardinal_planner::bundle::{last_verified, takes_back};
-use kardinal_planner::health::{self, HealthFacts, Target, Unknown};
+use kardinal_planner::health::{self, Chosen, HealthFacts, Sight, Target, Unknown};
 use kardinal_planner::policy_gate::Place;
 use kardinal_planner::promotion_step::{
     Ground, Hold, Organisation, PullRequest, Snapshot, gate_texts, hold, is_before_the_change, is_outside,
@@ -222,6 +222,13 @@ async fn look(
         Gvk::parse(api_version, kind).is_some_and(|gvk| view.scope(&gvk).is_some())
     };
     let chosen = health::choose(&step.spec, &installed);
+    let chosen = match remote {
+        Some(_) => chosen,
+        None => match limit(context, &key.0, step, chosen) {
+            Ok(chosen) => chosen,
+            Err(why) => return Ok(health::unknown(&step.spec, Unknown::Problem(why))),
+        },
+    };
     // Listen first, then look: nothing that happens in between is missed.
     let candidates: Vec<Target> = std::iter::once(&chosen.target).chain(&chosen.fallbacks).cloned().collect();
     controller.following().follow(key, candidates.clone());
@@ -250,6 +257,16 @@ async fn look(
     drop(view);
     facts.contains = ancestry(controller, key, step, &facts).await;
     Ok(facts)
+}
+
+/// Keeps what a step looks at on this cluster within the namespaces that it may see.
+fn limit(context: &Context, own: &str, step: &PromotionStep, chosen: Chosen) -> Result<Chosen, String> {
+    let pipelines = gvk::<Pipeline>();
+    let view = context.watches.view([&pipelines]);
+    let is_home =
+        |namespace: &str| view.kind(&pipelines).is_some_and(|all| all.list(Some(namespace)).next().is_some());
+    let (environment, named) = (step.spec.environment.as_str(), context.health_namespaces.as_deref());
+    Sight { own, environment, named, is_home: &is_home }.limit(chosen)
 }
 
 /// The UID of the step as last seen; empty when there is none.

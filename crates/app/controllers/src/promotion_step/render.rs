@@ -163,13 +163,13 @@ fn first_line(text: &[u8]) -> String {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use kardinal_git::{Entry, Error};
+    use kardinal_git::{Budget, Entry, Error};
     use kardinal_reach::Hosts;
 
     use super::*;
 
     /// A tree of files in memory.
-    struct Files(BTreeMap<String, &'static str>);
+    struct Files(BTreeMap<String, &'static str>, Budget);
 
     impl Tree for Files {
         fn read(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
@@ -188,10 +188,14 @@ mod tests {
             }
             Ok(())
         }
+
+        fn budget(&self) -> &Budget {
+            &self.1
+        }
     }
 
     fn tree(files: &[(&str, &'static str)]) -> Files {
-        Files(files.iter().map(|(path, text)| ((*path).to_owned(), *text)).collect())
+        Files(files.iter().map(|(path, text)| ((*path).to_owned(), *text)).collect(), Budget::default())
     }
 
     fn changed(files: &[(&str, Option<&str>)]) -> Changed {

@@ -2,11 +2,11 @@
 
 use jiff::SignedDuration;
 use kardinal_planner::promotion_step::{Outcome, Retry, TaskCall};
+use kardinal_reach::Refused;
 use reqwest::header::HeaderValue;
 use serde::Deserialize;
 
 use crate::Context;
-use crate::forges::authority;
 
 /// The longest answer that is read.
 const ANSWER_LIMIT: usize = 64 * 1024;
@@ -21,9 +21,8 @@ struct Answer {
 /// Calls the task's URL. Redirects are not followed: the answer would come from somebody whom nobody named.
 pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) -> Outcome {
     let fault = |message: String| Outcome::Fault { message, retry: Retry::Soon };
-    let (host, port) = authority(&call.url);
-    if let Err(message) = context.reach.check_host(&host, port) {
-        return Outcome::Blocked { message };
+    if let Err(refused) = context.reach.check_url(&call.url) {
+        return Outcome::Blocked { message: refused.into() };
     }
     let mut request = context.http.post(&call.url).json(&call.body);
     if let Ok(timeout) = call.timeout.try_into() {
@@ -49,10 +48,10 @@ pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) ->
         Ok(response) => response,
         Err(error) => {
             // The error without its URL, which may hold a secret.
-            let why = innermost(&error.without_url());
-            return match why.contains("--allowed-hosts") {
-                true => Outcome::Blocked { message: why },
-                false => fault(format!("the task does not answer: {why}")),
+            let error = error.without_url();
+            return match Refused::within(&error) {
+                Some(refused) => Outcome::Blocked { message: refused.to_string() },
+                None => fault(format!("the task does not answer: {}", innermost(&error))),
             };
         }
     };

@@ -13,6 +13,11 @@ pub(crate) struct BoundsArguments {
     /// reaches this machine, too)
     #[arg(long, value_name = "HOST", value_delimiter = ',', value_parser = Pattern::parse)]
     pub(crate) allowed_hosts: Vec<Pattern>,
+    /// The only namespaces whose objects health checks look at, besides that of their Pipeline; `*` for all; absent: that
+    /// of the environment's name unless another team or the cluster has it, and `argocd` and `flux-system` for their
+    /// own kinds (`kardinal up`: all)
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
+    pub(crate) health_namespaces: Option<Vec<String>>,
     /// The largest object of a repository that is read, in bytes or as `64Mi`
     #[arg(long, value_name = "SIZE", default_value = "64Mi", value_parser = size)]
     pub(crate) git_object_limit: u64,

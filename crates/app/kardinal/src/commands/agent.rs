@@ -29,6 +29,7 @@ async fn prepare(arguments: AgentArguments) -> anyhow::Result<Replica> {
     let settings = Settings {
         concurrency: usize::from(arguments.concurrency),
         policy_namespaces: arguments.policies.policy_namespaces.clone(),
+        health_namespaces: arguments.bounds.health_namespaces.clone(),
         shards: Shards::Only(arguments.shard.clone()),
         ..Settings::default()
     };

@@ -132,7 +132,9 @@ async fn start(arguments: &UpArguments, client: kube::Client) -> anyhow::Result<
     let git = Arc::new(outside::git(dir.join("git-cache"), Some(&forge), &bounds));
     let outside = outside::outside(client.clone(), git.clone(), Some(forge.clone()), &bounds)?;
     let metrics = outside.metrics.clone();
-    let settings = arguments.controllers.settings();
+    let mut settings = arguments.controllers.settings();
+    // One person, who may see everything.
+    settings.health_namespaces.get_or_insert_with(|| vec!["*".to_owned()]);
     let controllers = Arc::new(Controllers::start(client.clone(), Arc::new(SystemClock), &settings, outside));
     let keys = Keys::of_directory(&arguments.data_dir)?;
     let web = Web::new(client, keys, metrics, controllers.clone(), Some(forge.clone()));

@@ -9,7 +9,7 @@ use gix::{
 };
 
 use super::{edit::in_the_way, entries, snapshot::blob};
-use crate::{FileChange, error::Failure};
+use crate::{Budget, FileChange, error::Failure};
 
 /// More changed files than this are refused.
 const MAX_FILES: usize = 2000;
@@ -21,13 +21,13 @@ pub(crate) fn files(
     repo: &gix::Repository,
     before: Option<ObjectId>,
     after: Option<ObjectId>,
+    budget: &Budget,
 ) -> Result<Vec<FileChange>, Failure> {
-    let mut pairs = Vec::new();
-    walk(repo, before, after, "", 0, &mut pairs)?;
+    let pairs = pairs(repo, before, after, budget)?;
     let mut changes = Vec::with_capacity(pairs.len());
     for (path, before, after) in pairs {
-        let before = before.map(|id| blob(repo, id, &path)).transpose()?;
-        let after = after.map(|id| blob(repo, id, &path)).transpose()?;
+        let before = before.map(|id| blob(repo, id, &path, budget)).transpose()?;
+        let after = after.map(|id| blob(repo, id, &path, budget)).transpose()?;
         changes.push(FileChange { path, before, after });
     }
     changes.sort_by(|a, b| a.path.cmp(&b.path));
@@ -40,51 +40,73 @@ pub(crate) fn paths(
     before: Option<ObjectId>,
     after: Option<ObjectId>,
 ) -> Result<Vec<String>, Failure> {
-    let mut pairs = Vec::new();
-    walk(repo, before, after, "", 0, &mut pairs)?;
+    let pairs = pairs(repo, before, after, &Budget::default())?;
     let paths: BTreeSet<String> = pairs.into_iter().map(|(path, ..)| path).collect();
     Ok(paths.into_iter().collect())
 }
 
 type Pair = (String, Option<ObjectId>, Option<ObjectId>);
 
-fn walk(
+fn pairs(
     repo: &gix::Repository,
     before: Option<ObjectId>,
     after: Option<ObjectId>,
-    prefix: &str,
-    depth: usize,
-    pairs: &mut Vec<Pair>,
-) -> Result<(), Failure> {
-    if depth > MAX_DEPTH {
-        return Err(Failure::problem("the commit changes directories nested deeper than 64"));
+    budget: &Budget,
+) -> Result<Vec<Pair>, Failure> {
+    let mut walk = Walk { repo, budget, pairs: Vec::new() };
+    walk.compare(before, after, "", 0)?;
+    Ok(walk.pairs)
+}
+
+/// The way through two trees, and what was found on it.
+struct Walk<'a> {
+    repo: &'a gix::Repository,
+    budget: &'a Budget,
+    pairs: Vec<Pair>,
+}
+
+impl Walk<'_> {
+    fn compare(
+        &mut self,
+        before: Option<ObjectId>,
+        after: Option<ObjectId>,
+        prefix: &str,
+        depth: usize,
+    ) -> Result<(), Failure> {
+        if depth > MAX_DEPTH {
+            return Err(Failure::problem("the commit changes directories nested deeper than 64"));
+        }
+        let old = named(self.repo, before)?;
+        let new = named(self.repo, after)?;
+        let names: BTreeSet<&BString> = old.keys().chain(new.keys()).collect();
+        for name in names {
+            let (was, is) = (old.get(name), new.get(name));
+            if was == is {
+                continue;
+            }
+            // Directories cost time even if there is no file in them.
+            self.budget.take_files(1)?;
+            let path = match name.to_str() {
+                Ok(name) if prefix.is_empty() => name.to_owned(),
+                Ok(name) => format!("{prefix}/{name}"),
+                Err(_) => {
+                    return Err(Failure::problem(format!("the name `{name}` in `{prefix}` is not UTF-8")));
+                }
+            };
+            let (was_tree, was_file) = split(was, &path)?;
+            let (is_tree, is_file) = split(is, &path)?;
+            if was_file != is_file {
+                self.pairs.push((path.clone(), was_file, is_file));
+            }
+            if self.pairs.len() > MAX_FILES {
+                return Err(Failure::problem(format!("the commit changes more than {MAX_FILES} files")));
+            }
+            if was_tree != is_tree {
+                self.compare(was_tree, is_tree, &path, depth + 1)?;
+            }
+        }
+        Ok(())
     }
-    let old = named(repo, before)?;
-    let new = named(repo, after)?;
-    let names: BTreeSet<&BString> = old.keys().chain(new.keys()).collect();
-    for name in names {
-        let (was, is) = (old.get(name), new.get(name));
-        if was == is {
-            continue;
-        }
-        let path = match name.to_str() {
-            Ok(name) if prefix.is_empty() => name.to_owned(),
-            Ok(name) => format!("{prefix}/{name}"),
-            Err(_) => return Err(Failure::problem(format!("the name `{name}` in `{prefix}` is not UTF-8"))),
-        };
-        let (was_tree, was_file) = split(was, &path)?;
-        let (is_tree, is_file) = split(is, &path)?;
-        if was_file != is_file {
-            pairs.push((path.clone(), was_file, is_file));
-        }
-        if pairs.len() > MAX_FILES {
-            return Err(Failure::problem(format!("the commit changes more than {MAX_FILES} files")));
-        }
-        if was_tree != is_tree {
-            walk(repo, was_tree, is_tree, &path, depth + 1, pairs)?;
-        }
-    }
-    Ok(())
 }
 
 fn named(repo: &gix::Repository, id: Option<ObjectId>) -> Result<BTreeMap<BString, tree::Entry>, Failure> {

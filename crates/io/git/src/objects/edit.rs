@@ -9,7 +9,7 @@ use gix::{
 };
 
 use super::{MAX_FILE, NewObject, entries};
-use crate::{Write, error::Failure, path};
+use crate::{Budget, Write, error::Failure, path};
 
 /// A tree after the writes, with everything that is new in it.
 #[derive(Debug)]
@@ -42,7 +42,10 @@ pub(crate) fn edit(repo: &gix::Repository, root: ObjectId, writes: &[Write]) -> 
     let mut top = Directory { origin: Some(root), entries: entries(repo, root)?, open: BTreeMap::new() };
     let mut blobs = BTreeMap::new();
     let mut files = BTreeSet::new();
+    // The writer may have taken from a budget; whoever it was, no more than that is written.
+    let budget = Budget::default();
     for write in writes {
+        budget.take(write.content.as_ref().map_or(0, |content| content.len() as u64))?;
         let parts = path::file(&write.path)?;
         let blob = match &write.content {
             None => None,

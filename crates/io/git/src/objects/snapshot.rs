@@ -15,10 +15,12 @@ use gix::{
 };
 
 use super::{MAX_FILE, edit::in_the_way, entries};
-use crate::{Entry, EntryKind, Error, Tree, error::Failure, path};
+use crate::{Budget, Entry, EntryKind, Error, Tree, error::Failure, path};
 
-/// At most this many bytes are written by one export.
+/// At most this many bytes are written by one export. They go to the disk, one file at a time.
 const MAX_EXPORT: u64 = 512 << 20;
+/// And so many files and directories.
+const MAX_EXPORTED: u64 = 100_000;
 /// Directories deeper than this are not exported.
 const MAX_DEPTH: usize = 64;
 
@@ -27,12 +29,13 @@ pub(crate) struct Snapshot {
     repo: ThreadSafeRepository,
     root: ObjectId,
     damage: Mutex<Option<String>>,
+    budget: Budget,
 }
 
 impl Snapshot {
-    /// The tree `root`.
+    /// The tree `root`, for one change.
     pub(crate) fn new(repo: ThreadSafeRepository, root: ObjectId) -> Snapshot {
-        Snapshot { repo, root, damage: Mutex::new(None) }
+        Snapshot { repo, root, damage: Mutex::new(None), budget: Budget::default() }
     }
 
     /// Whether a read failed because the database is damaged, which a change can only report as its own error.
@@ -51,38 +54,53 @@ impl Snapshot {
 impl Tree for Snapshot {
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
         let repo = self.repo.to_thread_local();
-        read(&repo, self.root, path).map_err(|failure| self.settle(failure))
+        read(&repo, self.root, path, &self.budget).map_err(|failure| self.settle(failure))
     }
 
     fn list(&self, path: &str) -> Result<Vec<Entry>, Error> {
         let repo = self.repo.to_thread_local();
-        list(&repo, self.root, path).map_err(|failure| self.settle(failure))
+        list(&repo, self.root, path, &self.budget).map_err(|failure| self.settle(failure))
     }
 
     fn export(&self, path: &str, to: &Path) -> Result<(), Error> {
         let repo = self.repo.to_thread_local();
         export(&repo, self.root, path, to).map_err(|failure| self.settle(failure))
     }
+
+    fn budget(&self) -> &Budget {
+        &self.budget
+    }
 }
 
 /// Reads one file below the tree `root`.
-pub(crate) fn read(repo: &gix::Repository, root: ObjectId, path: &str) -> Result<Option<Vec<u8>>, Failure> {
+pub(crate) fn read(
+    repo: &gix::Repository,
+    root: ObjectId,
+    path: &str,
+    budget: &Budget,
+) -> Result<Option<Vec<u8>>, Failure> {
     let parts = path::file(path)?;
     match find(repo, root, &parts, path)? {
         None => Ok(None),
-        Some(entry) if entry.mode.is_blob() => blob(repo, entry.oid, path).map(Some),
+        Some(entry) if entry.mode.is_blob() => blob(repo, entry.oid, path, budget).map(Some),
         Some(entry) => Err(in_the_way(path, &entry)),
     }
 }
 
-/// Reads a blob that is not too large.
-pub(crate) fn blob(repo: &gix::Repository, id: ObjectId, path: &str) -> Result<Vec<u8>, Failure> {
+/// Reads a blob that is not too large, for itself and for the budget.
+pub(crate) fn blob(
+    repo: &gix::Repository,
+    id: ObjectId,
+    path: &str,
+    budget: &Budget,
+) -> Result<Vec<u8>, Failure> {
     let size = size(repo, id)?;
     if size > MAX_FILE {
         return Err(Failure::problem(format!(
             "`{path}` is too large: {size} bytes, at most 16 MiB can be read"
         )));
     }
+    budget.take(size)?;
     let mut blob = repo.find_blob(id).map_err(|error| Failure::corrupt("reading a file", error))?;
     Ok(blob.take_data())
 }
@@ -128,11 +146,13 @@ fn directory(repo: &gix::Repository, root: ObjectId, path: &str) -> Result<Optio
     }
 }
 
-fn list(repo: &gix::Repository, root: ObjectId, path: &str) -> Result<Vec<Entry>, Failure> {
+fn list(repo: &gix::Repository, root: ObjectId, path: &str, budget: &Budget) -> Result<Vec<Entry>, Failure> {
     let Some(tree) = directory(repo, root, path)? else { return Ok(Vec::new()) };
     let prefix = path::directory(path)?.join("/");
     let mut found = Vec::new();
-    for entry in entries(repo, tree)? {
+    let entries = entries(repo, tree)?;
+    budget.take_files(entries.len() as u64)?;
+    for entry in entries {
         let name = entry.filename.to_str_lossy();
         let path = if prefix.is_empty() { name.into_owned() } else { format!("{prefix}/{name}") };
         let kind = match entry.mode.kind() {
@@ -156,15 +176,14 @@ fn export(repo: &gix::Repository, root: ObjectId, path: &str, to: &Path) -> Resu
     let Some(tree) = directory(repo, root, path)? else {
         return Err(Failure::problem(format!("there is no directory `{path}` in the repository")));
     };
-    let mut budget = MAX_EXPORT;
-    export_tree(repo, tree, to, &mut budget, 0)
+    export_tree(repo, tree, to, &Budget::new(MAX_EXPORT, MAX_EXPORTED), 0)
 }
 
 fn export_tree(
     repo: &gix::Repository,
     tree: ObjectId,
     to: &Path,
-    budget: &mut u64,
+    budget: &Budget,
     depth: usize,
 ) -> Result<(), Failure> {
     if depth > MAX_DEPTH {
@@ -183,13 +202,11 @@ fn export_tree(
         }
         let target = to.join(OsStr::from_bytes(name));
         if entry.mode.is_tree() {
+            budget.take_files(1)?;
             create(&target)?;
             export_tree(repo, entry.oid, &target, budget, depth + 1)?;
         } else {
-            let data = blob(repo, entry.oid, &entry.filename.to_str_lossy())?;
-            *budget = budget.checked_sub(data.len() as u64).ok_or_else(|| {
-                Failure::problem("the directory is too large to be exported: at most 512 MiB")
-            })?;
+            let data = blob(repo, entry.oid, &entry.filename.to_str_lossy(), budget)?;
             place(&target, &data, entry.mode.kind() == Kind::BlobExecutable)?;
         }
     }

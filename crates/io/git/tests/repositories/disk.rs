@@ -152,13 +152,13 @@ async fn history_can_be_asked() {
     let tree = bench.ask(&["rev-parse", "main^{tree}"]);
     assert!(matches!(git.read(&remote, &tree, "a").await, Err(Error::Problem(_))));
     assert!(matches!(git.contains(&remote, &tree, &first).await, Err(Error::Problem(_))));
-    let changes = git.diff(&remote, None, &second).await.unwrap();
+    let changes = git.diff(&remote, None, &second, &kardinal_git::Budget::default()).await.unwrap();
     let paths: Vec<_> = changes.iter().map(|change| change.path.as_str()).collect();
     assert_eq!(paths, ["README.md", "a", "env/new/x"]);
     assert_eq!(changes[0].before.as_deref(), Some(&b"hello\n"[..]));
     assert_eq!((&changes[1].before, changes[1].after.as_deref()), (&None, Some(&b"1"[..])));
-    assert_eq!(git.diff(&remote, None, &first).await.unwrap().len(), 2);
-    let back = git.diff(&remote, Some(&second), &first).await.unwrap();
+    assert_eq!(git.diff(&remote, None, &first, &kardinal_git::Budget::default()).await.unwrap().len(), 2);
+    let back = git.diff(&remote, Some(&second), &first, &kardinal_git::Budget::default()).await.unwrap();
     let turned: Vec<_> = changes.iter().map(|one| (&one.path, &one.after, &one.before)).collect();
     assert_eq!(back.iter().map(|one| (&one.path, &one.before, &one.after)).collect::<Vec<_>>(), turned);
 }

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
-use kardinal_git::{Change, ChangeError, Entry, EntryKind, Error, Outcome, Repositories as _, Tree, Write};
+use kardinal_git::{
+    Budget, Change, ChangeError, Entry, EntryKind, Error, Outcome, Repositories as _, Tree, Write,
+};
 
 use crate::bench::*;
 
@@ -215,5 +217,81 @@ async fn bad_branch_names_are_refused() {
         let order = branched("x", branch, Fixed(vec![put("x", b"1")]));
         assert!(matches!(git.commit(&remote, &order).await, Err(Error::Problem(_))), "{branch:?}");
         assert!(matches!(git.tip(&remote, branch).await, Err(Error::Problem(_))), "{branch:?}");
+    }
+}
+
+/// Reads every one of these files and keeps it, or writes them.
+struct Heap {
+    files: Vec<String>,
+    writes: bool,
+}
+
+impl Change for Heap {
+    fn apply<'a>(&'a self, tree: &'a dyn Tree) -> BoxFuture<'a, Result<Vec<Write>, ChangeError>> {
+        Box::pin(async move {
+            if self.writes {
+                return Ok(self.files.iter().map(|path| put(&format!("new/{path}"), &HEAVY)).collect());
+            }
+            let read = |path: &String| tree.read(path).map_err(|error| failed(&error.to_string()));
+            self.files.iter().map(read).collect::<Result<Vec<_>, _>>().map(|_| vec![])
+        })
+    }
+}
+
+/// Four MiB that take no room in a repository.
+static HEAVY: [u8; 4 << 20] = [b'x'; 4 << 20];
+
+#[tokio::test]
+async fn a_change_reads_and_writes_only_so_many_bytes_however_small_they_are_packed() {
+    let bench = Bench::new();
+    let heavy = blob(&bench, &HEAVY);
+    let names: Vec<String> = (0..40).map(|at| format!("f{at:02}")).collect();
+    let lines: Vec<_> = names.iter().map(|name| line("100644", "blob", &heavy, name.as_bytes())).collect();
+    commit_tree(&bench, &lines);
+    let (git, remote) = (bench.git(), bench.remote());
+    let tip = git.tip(&remote, "main").await.unwrap().unwrap();
+    let told = |error: Error| match error {
+        Error::Change(error) => error.message,
+        other => panic!("{other:?}"),
+    };
+    let diff = told(git.diff(&remote, None, &tip, &Budget::default()).await.unwrap_err());
+    let heap = |writes: bool| order("heap", Heap { files: names.clone(), writes });
+    let read = told(git.commit(&remote, &heap(false)).await.unwrap_err());
+    let written = told(git.commit(&remote, &heap(true)).await.unwrap_err());
+    for told in [diff, read, written] {
+        assert!(told.contains("67108864 bytes") && told.contains("smaller changes"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn directories_without_end_are_not_walked_to_their_end() {
+    struct Walk(std::path::PathBuf);
+    impl Change for Walk {
+        fn apply<'a>(&'a self, tree: &'a dyn Tree) -> BoxFuture<'a, Result<Vec<Write>, ChangeError>> {
+            Box::pin(async move {
+                let mut folders = vec![String::new()];
+                while let Some(folder) = folders.pop() {
+                    let found = tree.list(&folder).map_err(|error| failed(&error.to_string()))?;
+                    folders.extend(found.into_iter().map(|entry| entry.path));
+                }
+                tree.export("", &self.0).map(|()| vec![]).map_err(|error| failed(&error.to_string()))
+            })
+        }
+    }
+    let bench = Bench::new();
+    let mut tree = feed(&bench.bare(), &["mktree"], b"");
+    for _ in 0..12 {
+        let lines: Vec<_> =
+            (b'a'..=b'j').map(|name| line("040000", "tree", &tree, std::slice::from_ref(&name))).collect();
+        tree = feed(&bench.bare(), &["mktree", "-z"], &lines.concat());
+    }
+    let commit = run(&bench.bare(), &["commit-tree", "-m", "hostile", &tree]);
+    run(&bench.bare(), &["update-ref", "refs/heads/main", &commit]);
+    let (git, remote) = (bench.git(), bench.remote());
+    let diff = git.diff(&remote, None, &commit, &Budget::default()).await.unwrap_err();
+    let walk = Walk(bench.dir.path().join("out"));
+    let listed = git.commit(&remote, &order("walk", walk)).await.unwrap_err();
+    for error in [diff, listed] {
+        assert!(matches!(&error, Error::Change(told) if told.message.contains("20000 files")), "{error}");
     }
 }

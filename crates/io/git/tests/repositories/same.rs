@@ -89,7 +89,7 @@ proptest! {
             let changed = run(&work, &["-c", "core.quotePath=false", "diff", "--name-only", "--no-renames", "HEAD~1", "HEAD"]);
             let mut changed: Vec<_> = changed.lines().map(str::to_owned).collect();
             changed.sort();
-            let files: Vec<_> = runtime.block_on(git.diff(&remote, None, &done.commit)).unwrap();
+            let files: Vec<_> = runtime.block_on(git.diff(&remote, None, &done.commit, &kardinal_git::Budget::default())).unwrap();
             prop_assert_eq!(&changed, &files.iter().map(|file| file.path.clone()).collect::<Vec<_>>());
             for path in &changed {
                 prop_assert!(done.files.contains(path));

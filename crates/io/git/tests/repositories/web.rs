@@ -277,7 +277,11 @@ async fn a_shallow_cache_deepens_when_asked() {
     assert_eq!(done.kind, Outcome::Pushed);
     bench.fsck();
     run(&cache_of(&bench), &["fsck", "--strict", "--no-dangling"]);
-    let changes = bench.git().diff(&remote, None, &bench.ask(&["rev-parse", "main~2"])).await.unwrap();
+    let changes = bench
+        .git()
+        .diff(&remote, None, &bench.ask(&["rev-parse", "main~2"]), &kardinal_git::Budget::default())
+        .await
+        .unwrap();
     assert_eq!(changes.len(), 1);
     assert_eq!(changes[0].before.as_deref(), Some(&b"hello\n"[..]));
     assert_eq!(changes[0].after.as_deref(), Some(&b"changed\n"[..]));
@@ -458,7 +462,7 @@ async fn short_commit_ids_are_resolved_against_the_repository() {
             assert_eq!(git.resolve(&remote, short).await.unwrap(), whole, "{digits}");
         }
         // What was looked through is not mistaken for what is here.
-        let changes = git.diff(&remote, None, &whole).await.unwrap();
+        let changes = git.diff(&remote, None, &whole, &kardinal_git::Budget::default()).await.unwrap();
         assert_eq!(changes.len(), 1);
         for wrong in ["abc123def456", "abc", "main", ""] {
             let error = git.resolve(&remote, wrong).await.unwrap_err();
@@ -495,7 +499,8 @@ struct NoWay;
 
 impl reqwest::dns::Resolve for NoWay {
     fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
-        let told = format!("`{}` may not be reached: see `--allowed-hosts`", name.as_str());
+        let policy = kardinal_reach::Policy::cluster(kardinal_reach::Hosts::default());
+        let told = policy.check_address(name.as_str(), [127, 0, 0, 1].into()).unwrap_err();
         Box::pin(async move { Err(told.into()) })
     }
 }

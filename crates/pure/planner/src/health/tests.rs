@@ -3,6 +3,7 @@
 mod adapters;
 mod choosing;
 mod kubeconfigs;
+mod sights;
 mod workloads;
 
 use serde_json::json;

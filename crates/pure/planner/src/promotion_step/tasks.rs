@@ -13,6 +13,30 @@ use super::{MergeStrategy, SecretKey};
 const CALL_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 /// The header that proves who calls.
 const CALL_HEADER: &str = "Authorization";
+/// Headers that belong to the connection, to the framing of the request or to those who pass it on.
+const RESERVED: [&str; 19] = [
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "cookie",
+    "date",
+    "expect",
+    "forwarded",
+    "host",
+    "keep-alive",
+    "origin",
+    "referer",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+    "via",
+];
+/// What the names of such headers begin with.
+const RESERVED_BEGINNINGS: [&str; 3] = ["proxy-", "sec-", "x-forwarded-"];
 /// The longest that a custom task may take; a call is not a place to wait for people.
 const LONGEST_CALL: SignedDuration = SignedDuration::from_hours(1);
 
@@ -307,11 +331,18 @@ fn call(config: &Config<'_>) -> Result<Call, Problem> {
 fn header(config: &Config<'_>) -> Result<String, Problem> {
     let header = config.text("header")?.unwrap_or_else(|| CALL_HEADER.to_owned());
     let plain = header.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if plain {
-        Ok(header)
-    } else {
-        Err(config.wrong("header", &format!("`{header}` is not the name of a header")))
+    if !plain {
+        return Err(config.wrong("header", &format!("`{header}` is not the name of a header")));
     }
+    let lower = header.to_ascii_lowercase();
+    if RESERVED.contains(&lower.as_str()) || RESERVED_BEGINNINGS.iter().any(|part| lower.starts_with(part)) {
+        let why = format!(
+            "`{header}` says where a request goes, how long it is or who sent it, so it cannot carry a secret; use \
+             `{CALL_HEADER}` or one of your own, such as `X-Token`"
+        );
+        return Err(config.wrong("header", &why));
+    }
+    Ok(header)
 }
 
 fn secret(config: &Config<'_>) -> Result<Option<SecretKey>, Problem> {

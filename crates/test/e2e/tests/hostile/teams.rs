@@ -46,7 +46,7 @@ fn bundle(pipeline: &str) -> Value {
 }
 
 /// A team in a namespace of its own, whose pushes are never answered; waits until as many as may hang, hang.
-async fn hang(world: &World, shop: &Shop<'_>, requests: &Requests) -> anyhow::Result<()> {
+async fn hang(world: &World, requests: &Requests) -> anyhow::Result<()> {
     requests.judged_by(|heard| match heard.what.starts_with("GIT commit") && heard.what.contains(NOISY) {
         true => Fate::Silent,
         false => Fate::Pass,
@@ -57,7 +57,7 @@ async fn hang(world: &World, shop: &Shop<'_>, requests: &Requests) -> anyhow::Re
     namespaces.create(&PostParams::default(), &namespace).await?;
     for at in 0..HANGING {
         let name = format!("{NOISY}-{at}");
-        apply(&world.client, NOISY, &pipeline(&name, &shop.url(&shop.repository))).await?;
+        apply(&world.client, NOISY, &pipeline(&name, &world.workshop.remote(NOISY, "gitops").url)).await?;
         apply(&world.client, NOISY, &bundle(&name)).await?;
     }
     let hanging = AtomicUsize::new(0);
@@ -75,7 +75,7 @@ fn one_team_whose_calls_hang_cannot_stop_another() -> anyhow::Result<()> {
     in_memory_overheard(one_worker(), async |world, requests| {
         let mut shop = Shop::open(world, &["dev"]).await?;
         shop.run_workloads(&["dev"]);
-        hang(world, &shop, requests).await?;
+        hang(world, requests).await?;
         shop.pipeline(pipeline(APP, "")).await?;
         shop.release("my-app-v1-29-0", "1.29.0", json!({})).await?;
         shop.phase("my-app-v1-29-0", BundlePhase::Verified).await?;
@@ -86,8 +86,7 @@ fn one_team_whose_calls_hang_cannot_stop_another() -> anyhow::Result<()> {
 #[test]
 fn an_end_that_is_asked_for_comes_within_seconds_whatever_hangs() -> anyhow::Result<()> {
     in_memory_overheard(one_worker(), async |world, requests| {
-        let shop = Shop::open(world, &["dev"]).await?;
-        hang(world, &shop, requests).await?;
+        hang(world, requests).await?;
         let before = tokio::time::Instant::now();
         world.stop_controllers().await;
         let took = before.elapsed();

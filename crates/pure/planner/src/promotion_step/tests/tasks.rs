@@ -146,6 +146,11 @@ fn settings_are_checked() {
             "steps[0].config.header of task `t`: `X Y` is not the name of a header",
         ),
         (
+            json!({"uses": "t", "config": {"url": "https://x", "header": "Host"}}),
+            "steps[0].config.header of task `t`: `Host` says where a request goes, how long it is or who sent it, so it \
+             cannot carry a secret; use `Authorization` or one of your own, such as `X-Token`",
+        ),
+        (
             json!({"uses": "t", "config": {"url": "https://x", "timeout": "soon"}}),
             "steps[0].config.timeout of task `t`: `soon` is not a duration: write a number and a unit \
              (ns, us, ms, s, m, h), such as `5m` or `1h30m`",
@@ -250,4 +255,32 @@ fn a_custom_task_is_called_three_times_even_across_restarts() {
     let effect = recovers.effect();
     recovers.tell(&effect, answer(true, "ok"));
     assert_eq!(recovers.output("taskAttempts"), None, "the next task starts from one");
+}
+
+#[test]
+fn a_secret_travels_in_no_header_that_belongs_to_the_connection() {
+    let header = |name: &str| {
+        let task = json!({"uses": "t", "config": {"url": "https://x", "header": name}});
+        tasks(&Scene::new(json!({"steps": [task]})).step.spec, BundleType::Image)
+    };
+    for name in [
+        "host",
+        "HOST",
+        "Content-Length",
+        "Transfer-Encoding",
+        "Connection",
+        "Cookie",
+        "TE",
+        "Upgrade",
+        "Expect",
+        "Proxy-Authorization",
+        "X-Forwarded-For",
+        "Forwarded",
+    ] {
+        let told = header(name).unwrap_err().message;
+        assert!(told.contains(&format!("`{name}`")) && told.contains("X-Token"), "{told}");
+    }
+    for name in ["Authorization", "X-Runner-Token", "PRIVATE-TOKEN"] {
+        header(name).unwrap();
+    }
 }
