@@ -104,7 +104,10 @@ impl driver::Controller for Controller {
         let now = self.context.clock.now();
         let steps: Vec<&PromotionStep> = steps.iter().collect();
         let missing = missing.as_deref();
-        let plan = planner::plan(&Snapshot { pipeline: &pipeline, steps: &steps, promoting, missing, now });
+        let bundles: Vec<&Bundle> = bundles.iter().collect();
+        let snapshot =
+            Snapshot { pipeline: &pipeline, steps: &steps, bundles: &bundles, promoting, missing, now };
+        let plan = planner::plan(&snapshot);
         let Some(status) = &plan.status else { return Next::At(plan.wake) };
         let id = objects::id::<Pipeline>(key);
         let told = self.context.report(MANAGER, &id, &pipeline.metadata, status, &plan.notes, now).await;

@@ -13,6 +13,7 @@ pub(crate) mod graph;
 pub(crate) mod history;
 pub(crate) mod init;
 pub(crate) mod install;
+mod order;
 pub(crate) mod override_;
 pub(crate) mod pause;
 pub(crate) mod policy;

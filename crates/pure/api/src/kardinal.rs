@@ -16,7 +16,9 @@ pub use environment::{
     HealthTarget, HealthType, HelmUpdate, OnReject, PromotionTask, Update, UpdateStrategy,
 };
 pub use evidence::{Evidence, GateEvidence, GateResult};
-pub use pipeline::{Pipeline, PipelineGit, PipelinePhase, PipelineSpec, PipelineStatus, SecretReference};
+pub use pipeline::{
+    Pipeline, PipelineGit, PipelinePhase, PipelineSpec, PipelineStatus, Presence, SecretReference,
+};
 pub use policy_gate::{GateOverride, GateStage, PolicyGate, PolicyGateSpec, PolicyGateStatus};
 pub use promotion_step::{
     PromotionState, PromotionStep, PromotionStepGit, PromotionStepSpec, PromotionStepStatus, TaskState,

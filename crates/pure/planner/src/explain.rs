@@ -5,6 +5,7 @@
 mod choose;
 mod gates;
 mod outside;
+mod present;
 mod text;
 mod waits;
 
@@ -13,7 +14,9 @@ mod tests;
 
 use jiff::Timestamp;
 use kardinal_api::graph::Graph;
-use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline, PolicyGate, PromotionState, PromotionStep};
+use kardinal_api::kardinal::{
+    Bundle, BundlePhase, BundleType, Pipeline, PolicyGate, PromotionState, PromotionStep,
+};
 use serde::Serialize;
 
 use crate::bundle::{Route, name_of};
@@ -85,9 +88,33 @@ pub struct Promotion {
     pub outcome: Outcome,
     /// The answer in one line, the word included.
     pub result: String,
+    /// What the environment has now, one for each type of Bundle, the one that came last first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub has: Vec<Present>,
     /// Bundles that were meant to come here and will not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// What an environment has, healthy or not.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Present {
+    /// The type of the Bundle.
+    #[serde(rename = "type")]
+    pub kind: BundleType,
+    /// How people call it.
+    pub version: String,
+    /// The Bundle that brought it.
+    pub bundle: String,
+    /// Whether that Bundle does not exist any more.
+    pub deleted: bool,
+    /// When the environment was found healthy with it. Absent: it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verified_at: Option<Timestamp>,
+    /// Why nothing proves that it runs there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_proven: Option<String>,
 }
 
 /// The answer in one word.
@@ -129,6 +156,9 @@ pub struct Gate {
     pub message: Option<String>,
     /// Whether this environment waits for it; a gate behind an environment holds only those after it.
     pub blocking: bool,
+    /// Whether it pauses the Pipeline.
+    #[serde(skip)]
+    pub pause: bool,
     /// When a closed gate opens by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eta: Option<Timestamp>,
@@ -240,6 +270,7 @@ fn names(world: &World<'_>) -> Vec<String> {
 
 fn promotion(world: &World<'_>, environment: &str, before: &[Promotion]) -> Promotion {
     let notes = choose::refused(world, environment);
+    let has = present::present(world, environment);
     let Some(journey) = choose::journey(world, environment) else {
         return Promotion {
             environment: environment.to_owned(),
@@ -251,6 +282,7 @@ fn promotion(world: &World<'_>, environment: &str, before: &[Promotion]) -> Prom
             waits: Vec::new(),
             outcome: Outcome::Idle,
             result: format!("IDLE: no Bundle is on its way to {environment}"),
+            has,
             notes,
         };
     };
@@ -267,6 +299,7 @@ fn promotion(world: &World<'_>, environment: &str, before: &[Promotion]) -> Prom
         waits,
         outcome,
         result,
+        has,
         notes,
     }
 }

@@ -8,11 +8,14 @@ mod history;
 mod init;
 mod names;
 mod outlook;
+mod past;
+mod present;
 mod promote;
 mod request;
 mod rollback;
 #[cfg(test)]
 mod tests;
+mod wish;
 
 pub use crate::bundle::Problem;
 pub use create::{NewBundle, create_bundle, skip};
@@ -21,6 +24,10 @@ pub use history::{FORCE, History, Objection};
 pub use init::{InitConfig, InitGit, init};
 pub use names::{check_name, check_namespace};
 pub use outlook::{Leg, Outlook, outlook};
-pub use promote::{Promote, Promotion, promote};
+pub use past::{Past, past};
+pub use present::{Present, present};
+pub(crate) use present::{arrived, gone};
+pub use promote::promote;
 pub use request::{BundleRequest, SOURCE_ANNOTATION, bundle_of_request, is_answer_to};
-pub use rollback::{Rollback, automatic_rollback, rollback, verified_before};
+pub use rollback::{automatic_rollback, rollback, verified_before};
+pub use wish::{Answer, Wish};

@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kardinal_api::kardinal::{
-    BundleType, Environment, Pipeline, PipelinePhase, PipelineStatus, PromotionState, PromotionStep,
-    PromotionStepGit, PromotionStepSpec,
+    Bundle, BundleType, Environment, Pipeline, PipelinePhase, PipelineStatus, Presence, PromotionState,
+    PromotionStep, PromotionStepGit, PromotionStepSpec,
 };
 
 use crate::bundle::problem::listed;
 use crate::bundle::report::{newest, whole_second};
 use crate::bundle::{Problem, READY, Route, label_value};
 use crate::graph::Note;
+use crate::intent::{arrived, present};
 use crate::promotion_step::tasks;
 
 /// Everything a decision about one Pipeline is made from.
@@ -22,6 +23,8 @@ pub struct Snapshot<'a> {
     pub pipeline: &'a Pipeline,
     /// The steps of its Bundles.
     pub steps: &'a [&'a PromotionStep],
+    /// Its Bundles.
+    pub bundles: &'a [&'a Bundle],
     /// Whether a Bundle is on its way: it may have verified one environment and not yet begun with the next.
     pub promoting: bool,
     /// The Secrets of [`secrets`] that do not exist. Absent: nobody has looked, or could not.
@@ -43,6 +46,8 @@ pub struct Plan {
 
 /// The condition that says whether the Secrets that a Pipeline names exist.
 pub const SECRETS_FOUND: &str = "SecretsFound";
+/// How long arrivals may stay unrecorded while a Bundle is on its way: mostly it arrives in more places soon.
+const GATHERING: SignedDuration = SignedDuration::from_secs(5);
 /// How long until somebody looks again for a Secret that is missing.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
@@ -131,12 +136,37 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let wake = wake.filter(|_| !snapshot.missing.is_some_and(<[String]>::is_empty));
     let ours = [READY, SECRETS_FOUND];
     let others = old.conditions.iter().filter(|condition| !ours.contains(&condition.type_.as_str())).cloned();
-    let status = PipelineStatus {
+    let mut status = PipelineStatus {
         observed_generation: pipeline.metadata.generation,
         phase: Some(phase),
         conditions: others.chain([judged]).chain(secrets).collect(),
+        environments: checked
+            .as_ref()
+            .map_or_else(|_| old.environments.clone(), |route| presences(route, snapshot)),
     };
-    Plan { status: (status != old).then_some(status), notes, wake }
+    let due = gathered(&status.environments, snapshot);
+    if due.is_some() && (PipelineStatus { environments: old.environments.clone(), ..status.clone() }) == old {
+        status.environments.clone_from(&old.environments);
+    }
+    let due = due.filter(|_| status == old);
+    Plan { status: (status != old).then_some(status), notes, wake: wake.into_iter().chain(due).min() }
+}
+
+/// What the environments have, Bundles that are gone included.
+fn presences(route: &Route<'_>, snapshot: &Snapshot<'_>) -> Vec<Presence> {
+    let of = |name| {
+        let present = present(snapshot.pipeline, snapshot.bundles, name);
+        present.into_iter().map(move |one| one.recorded(name))
+    };
+    route.names().flat_map(of).collect()
+}
+
+/// When arrivals that are not on record yet have to be, while more may follow at once.
+fn gathered(environments: &[Presence], snapshot: &Snapshot<'_>) -> Option<Timestamp> {
+    let known = snapshot.pipeline.status.as_ref().map(|status| status.environments.as_slice());
+    let new = environments.iter().filter(|one| !known.unwrap_or_default().contains(one));
+    let due = new.filter_map(arrived).max()?.saturating_add(GATHERING).ok()?;
+    (snapshot.promoting && due > snapshot.now).then_some(due)
 }
 
 /// What is told of a Pipeline, compared with what was told before.

@@ -38,6 +38,7 @@ pub use organisation::{Ground, Organisation, target};
 pub(crate) use report::TRYING_AGAIN;
 pub use report::{Report, report};
 pub use tasks::{Call, Problem, Task, TaskKind, tasks};
+pub(crate) use verifying::{Ending, ending};
 
 /// Keeps a step that may have a promotion branch until its pull request is closed and the branch is gone.
 pub const FINALIZER: &str = "kardinal.io/promotion";

@@ -276,8 +276,8 @@ pub(crate) struct RollbackArguments {
     /// Marks it for people as urgent
     #[arg(long)]
     pub(crate) emergency: bool,
-    /// Also to a Bundle that was taken back or has failed there
-    #[arg(long, requires = "to")]
+    /// Also to a version that was taken back or has failed there, and further back while a rollback is under way
+    #[arg(long)]
     pub(crate) force: bool,
     /// Says what would happen, checks it on the server and creates nothing
     #[arg(long)]

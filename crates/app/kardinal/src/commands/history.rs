@@ -1,26 +1,13 @@
 //! `kardinal history`: what was promoted when, by whom and on which evidence.
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Bundle, EnvironmentStatus, Evidence, GateResult, PromotionState};
-use kardinal_planner::bundle::is_rollback;
+use kardinal_api::kardinal::{Evidence, GateResult};
 use kardinal_planner::explain::display_version;
-use serde::Serialize;
+use kardinal_planner::intent::{Past, past};
 
 use crate::args::HistoryArguments;
 use crate::output;
 use crate::server::{Server, check_environment};
-
-/// One promotion of one Bundle to one environment.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    bundle: String,
-    version: String,
-    environment: String,
-    rollback: bool,
-    #[serde(flatten)]
-    record: EnvironmentStatus,
-}
 
 /// Prints the promotions, the latest first.
 pub(crate) fn run(arguments: HistoryArguments) -> anyhow::Result<()> {
@@ -31,10 +18,8 @@ pub(crate) fn run(arguments: HistoryArguments) -> anyhow::Result<()> {
             check_environment(&pipeline, environment)?;
         }
         let bundles = server.bundles(&arguments.pipeline).await?;
-        let mut entries: Vec<Entry> = bundles.iter().flat_map(entries).collect();
+        let mut entries = past(&bundles);
         entries.retain(|entry| arguments.env.as_ref().is_none_or(|wanted| entry.environment == *wanted));
-        // What has not arrived yet is the latest; the order of Bundles decides among those.
-        entries.sort_by_key(|entry| std::cmp::Reverse(entry.record.verified_at.unwrap_or(Timestamp::MAX)));
         entries.truncate(arguments.limit);
         output::value(arguments.common.output, &entries, || match entries.is_empty() {
             true => format!("nothing was promoted through `{}` yet\n", arguments.pipeline),
@@ -43,20 +28,7 @@ pub(crate) fn run(arguments: HistoryArguments) -> anyhow::Result<()> {
     })
 }
 
-fn entries(bundle: &Bundle) -> Vec<Entry> {
-    let environments = bundle.status.iter().flat_map(|status| &status.environments);
-    environments
-        .map(|(name, record)| Entry {
-            bundle: bundle.metadata.name.clone().unwrap_or_default(),
-            version: kardinal_policy::version(&bundle.spec),
-            environment: name.clone(),
-            rollback: is_rollback(bundle),
-            record: record.clone(),
-        })
-        .collect()
-}
-
-fn table(entries: &[Entry]) -> String {
+fn table(entries: &[Past]) -> String {
     let time = |at: Option<Timestamp>| at.map(|at| format!("{at:.0}")).unwrap_or_default();
     let rows = entries.iter().map(|entry| {
         let record = &entry.record;
@@ -65,7 +37,7 @@ fn table(entries: &[Entry]) -> String {
         vec![
             entry.environment.clone(),
             if entry.rollback { format!("{version} (rollback)") } else { version },
-            record.state.map(state).unwrap_or_default(),
+            entry.outcome.clone(),
             time(record.promoted_at),
             time(record.verified_at),
             evidence
@@ -82,16 +54,14 @@ fn table(entries: &[Entry]) -> String {
     output::table(&header, rows.collect())
 }
 
-fn state(state: PromotionState) -> String {
-    format!("{state:?}")
-}
-
-/// `2/2 passed`.
+/// `2/2 passed`, or `1/2 passed, forced by bob`.
 fn gates(evidence: &Evidence) -> String {
     let asked = evidence.policy_gates.as_deref().unwrap_or_default();
     let passed = asked.iter().filter(|gate| gate.result == GateResult::Pass).count();
-    match asked.len() {
-        0 => String::new(),
-        all => format!("{passed}/{all} passed"),
+    let forced = asked.iter().find_map(|gate| gate.forced_by.as_deref());
+    match (asked.len(), forced) {
+        (0, _) => String::new(),
+        (all, None) => format!("{passed}/{all} passed"),
+        (all, Some(by)) => format!("{passed}/{all} passed, forced by {by}"),
     }
 }

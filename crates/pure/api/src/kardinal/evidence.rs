@@ -24,6 +24,9 @@ pub struct Evidence {
     /// The gates that were asked, with their answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_gates: Option<Vec<GateEvidence>>,
+    /// Why nothing proves that the environment runs what was promoted, where it counts as verified all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_proven: Option<String>,
 }
 
 /// The answer of one gate.

@@ -1,10 +1,12 @@
 //! Pipeline: the environments that a version goes through, and the repository that holds them.
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::bundle::BundleType;
 use super::environment::{Environment, GitLayout, GitProvider};
 
 /// How many finished Bundles are kept when `historyLimit` is absent.
@@ -138,4 +140,31 @@ pub struct PipelineStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// What each environment has, one entry for each type of Bundle. It outlives the Bundles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["environment", "type"]))]
+    pub environments: Vec<Presence>,
+}
+
+/// What an environment has, and which Bundle brought it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Presence {
+    /// The environment.
+    pub environment: String,
+    /// The type of the Bundle.
+    #[serde(rename = "type")]
+    pub kind: BundleType,
+    /// The Bundle that brought it; it may be gone.
+    pub bundle: String,
+    /// How people call what it carries.
+    pub version: String,
+    /// When the change reached the environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::timestamp")]
+    pub promoted_at: Option<Timestamp>,
+    /// When the environment was found healthy with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::timestamp")]
+    pub verified_at: Option<Timestamp>,
 }

@@ -12,6 +12,7 @@ use crate::bundle::report::newest;
 use crate::bundle::{
     Route, UPSTREAMS_ANNOTATION, carries, course, is_finished, name_of, pipeline_name, record, why,
 };
+use crate::intent::gone;
 
 /// One Bundle on its way into one environment.
 pub(super) struct Journey<'a> {
@@ -108,20 +109,35 @@ pub(super) fn journey<'a>(world: &World<'a>, environment: &str) -> Option<Journe
             _ => newest,
         }
     })?;
+    let verified = state(bundle, environment) == Some(PromotionState::Verified);
+    if verified && is_replaced(world, bundle, environment) {
+        return None;
+    }
     Some(travel(world, bundle, environment))
+}
+
+/// Whether the environment has something else now, of which the Bundle is gone.
+fn is_replaced(world: &World<'_>, bundle: &Bundle, environment: &str) -> bool {
+    let bundles: Vec<&Bundle> = world.bundles.iter().filter(|bundle| is_ours(world, bundle)).collect();
+    gone(world.pipeline, &bundles, environment, bundle.spec.kind()).is_some()
+}
+
+/// The Bundle with its record as the steps tell it now.
+pub(super) fn up_to_date(world: &World<'_>, bundle: &Bundle) -> Bundle {
+    let mut current = bundle.clone();
+    let status = current.status.get_or_insert_default();
+    status.environments = record(&status.environments, &steps_of(world, bundle));
+    current
 }
 
 fn travel<'a>(world: &World<'a>, bundle: &'a Bundle, environment: &str) -> Journey<'a> {
     let steps = steps_of(world, bundle);
     let graph = graph_of(world, bundle);
-    let mut current = bundle.clone();
-    let status = current.status.get_or_insert_default();
-    status.environments = record(&status.environments, &steps);
     let step = newest(&steps).into_iter().find(|step| step.spec.environment == environment);
     Journey {
         environment: environment.to_owned(),
         upstreams: upstreams(world, bundle, graph, environment),
-        bundle: current,
+        bundle: up_to_date(world, bundle),
         step,
         graph,
     }
@@ -150,12 +166,6 @@ pub(super) fn refused(world: &World<'_>, environment: &str) -> Vec<String> {
 
 /// The Bundles of the Pipeline whose way leads, or has led, to the environment.
 fn meant_for<'a>(world: &World<'a>, environment: &str) -> Vec<&'a Bundle> {
-    let pipeline = &world.pipeline.metadata;
-    let is_ours = |bundle: &&Bundle| {
-        pipeline_name(bundle) == pipeline.name.as_deref()
-            && bundle.metadata.namespace == pipeline.namespace
-            && bundle.metadata.deletion_timestamp.is_none()
-    };
     let is_meant = |bundle: &&Bundle| {
         if state(bundle, environment).is_some() {
             return true;
@@ -166,7 +176,15 @@ fn meant_for<'a>(world: &World<'a>, environment: &str) -> Vec<&'a Bundle> {
                 .is_ok_and(|route| route.contains(environment)),
         }
     };
-    world.bundles.iter().filter(is_ours).filter(is_meant).collect()
+    world.bundles.iter().filter(|bundle| is_ours(world, bundle)).filter(is_meant).collect()
+}
+
+/// Whether a Bundle is one of the Pipeline's.
+pub(super) fn is_ours(world: &World<'_>, bundle: &Bundle) -> bool {
+    let pipeline = &world.pipeline.metadata;
+    pipeline_name(bundle) == pipeline.name.as_deref()
+        && bundle.metadata.namespace == pipeline.namespace
+        && bundle.metadata.deletion_timestamp.is_none()
 }
 
 fn steps_of<'a>(world: &World<'a>, bundle: &Bundle) -> Vec<&'a PromotionStep> {

@@ -19,7 +19,7 @@ use crate::promotion_step::target;
 
 /// The gates of the journey's environment, the pause first, those behind the environment last.
 pub(super) fn gates(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
-    if journey.state() == Some(PromotionState::Verified) {
+    if is_past(journey) {
         return proven(world, journey);
     }
     let mut rows: Vec<Gate> = pauses(world).map(paused).collect();
@@ -30,6 +30,15 @@ pub(super) fn gates(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
     asked.sort_by(|a, b| (!a.blocking, &a.name).cmp(&(!b.blocking, &b.name)));
     rows.extend(asked);
     rows
+}
+
+/// Whether the change went in: what the gates say after it does not matter to it any more.
+fn is_past(journey: &Journey<'_>) -> bool {
+    match journey.state() {
+        Some(PromotionState::Verified | PromotionState::HealthChecking) => true,
+        Some(PromotionState::Failed) => journey.entry().is_some_and(|entry| entry.promoted_at.is_some()),
+        _ => false,
+    }
 }
 
 /// The gates that pause the Pipeline.
@@ -52,6 +61,7 @@ fn paused(gate: &PolicyGate) -> Gate {
         reason: gate.spec.message.clone().unwrap_or_else(|| "the Pipeline is paused".to_owned()),
         message: gate.spec.message.clone(),
         blocking: true,
+        pause: true,
         eta: None,
         basis: Some(format!(
             "needs a person to run `kardinal resume {}`",
@@ -99,6 +109,7 @@ fn asked<'a>(world: &World<'a>, journey: &Journey<'_>, gate: &'a PolicyGate, blo
         reason: String::new(),
         message: gate.spec.message.clone(),
         blocking,
+        pause: false,
         eta: None,
         basis: None,
         changes_at: None,
@@ -211,6 +222,7 @@ fn announced(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
             reason,
             message: text(template, "/spec/message").map(str::to_owned),
             blocking: is_required || text(template, "/spec/when") != Some("post-deploy"),
+            pause: false,
             eta: None,
             basis: None,
             changes_at: None,
@@ -243,6 +255,9 @@ fn believe(row: &mut Gate, proof: &GateEvidence) {
     if let Some(reason) = &proof.reason {
         row.reason.clone_from(reason);
     }
+    if let Some(by) = &proof.forced_by {
+        row.reason = format!("{}, forced by {by}", row.reason);
+    }
     row.eta = None;
     row.basis = None;
     row.changes_at = None;
@@ -259,6 +274,7 @@ fn remembered(world: &World<'_>, proof: &GateEvidence) -> Gate {
         reason: String::new(),
         message: None,
         blocking: true,
+        pause: false,
         eta: None,
         basis: None,
         changes_at: None,

@@ -1,8 +1,11 @@
 //! Every waiting state, as people read it.
 
+mod health;
+mod present;
+
 use jiff::Timestamp;
 use kardinal_api::graph::Graph;
-use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
+use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline, PolicyGate, PromotionStep};
 use serde_json::{Value, json};
 
 use super::{Explanation, GateVerdict, Outcome, WaitOn, World, display_version, explain, roughly};
@@ -445,7 +448,7 @@ fn ends_are_told_with_their_reasons() {
 #[test]
 fn the_newest_bundle_on_its_way_counts_and_refused_ones_are_noted() {
     let mut scene = Scene::at_the_gates().verified("prod", "2026-04-09T10:20:00Z");
-    scene.bundles[0].status.as_mut().unwrap().phase = Some(kardinal_api::kardinal::BundlePhase::Verified);
+    scene.bundles[0].status.as_mut().unwrap().phase = Some(BundlePhase::Verified);
     scene.says("prod", Outcome::Verified, &["Bundle: v1.29.0"]);
     scene.add_bundle("my-app-v1-30-0", "1.30.0", "2026-04-09T10:25:00Z");
     scene.says("prod", Outcome::Waiting, &["Bundle: v1.30.0", "WAITING for staging"]);
@@ -524,4 +527,40 @@ fn whoever_waits_for_another_bundle_is_told_which() {
             "RESULT: WAITING for my-app-v1-29-0 to leave dev",
         ],
     );
+}
+
+#[test]
+fn while_a_pipeline_is_paused_and_a_pull_request_open_the_result_is_blocked_by_the_pause() {
+    let status = json!({
+        "state": "WaitingForMerge", "prURL": "https://example.com/pull/3",
+        "outputs": {"prNumber": "3", "commit": "abc"}, "message": "held: paused; PR #3 waits",
+    });
+    let mut scene = Scene::at_the_gates().step("prod", status).paused();
+    scene.now = "2026-04-09T10:50:00Z".parse().unwrap();
+    scene.says("prod", Outcome::Blocked, &["PR #3", "RESULT: BLOCKED by freeze-my-app\n"]);
+    scene.gates.pop();
+    scene.pipeline.spec.paused = Some(true);
+    scene.says("prod", Outcome::Blocked, &["PR #3", "RESULT: BLOCKED by spec.paused\n"]);
+}
+
+#[test]
+fn a_step_that_nobody_has_touched_does_not_show_the_expressions_of_its_graph() {
+    let mut scene = Scene::new();
+    let raw = "waits until `${stepDev.status.?state.orValue(\"\") == \"Verified\"}` is true";
+    let node = json!({"id": "dev", "state": "Pending", "message": raw});
+    let graph = scene.graphs.last_mut().unwrap();
+    let id = graph
+        .spec
+        .nodes
+        .iter()
+        .find(|node| node.template.as_ref().is_some_and(|template| template["kind"] == "PromotionStep"));
+    let mut node = node;
+    node["id"] = json!(id.unwrap().id);
+    graph.status = Some(object(json!({"nodes": [node]})));
+    let mut scene = scene.step("dev", json!({}));
+    scene.says("dev", Outcome::Promoting, &["RESULT: PROMOTING: the step is about to begin"]);
+    let labels = [(kardinal_api::kardinal::SHARD_LABEL.to_owned(), "eu-cluster".to_owned())];
+    scene.steps[0].metadata.labels = Some(labels.into());
+    scene.says("dev", Outcome::Promoting, &["the agent of shard eu-cluster is about to begin"]);
+    assert!(!scene.explain("dev").render().contains("${"));
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Explanation, Gate, GateVerdict, Promotion, Wait, WaitOn};
+use super::{Explanation, Gate, GateVerdict, Outcome, Present, Promotion, Wait, WaitOn};
 
 /// All environments, one block for each.
 pub(super) fn render(explanation: &Explanation) -> String {
@@ -21,6 +21,9 @@ fn block(pipeline: &str, promotion: &Promotion, now: Timestamp) -> String {
     let mut text = format!("PROMOTION: {pipeline} / {}\n", promotion.environment);
     if let Some(version) = &promotion.version {
         let _ = writeln!(text, "  Bundle: {}", display_version(version));
+    }
+    for one in promotion.has.iter().filter(|one| is_told(promotion, one)) {
+        let _ = writeln!(text, "  Now:    {}", present(one));
     }
     for note in &promotion.notes {
         let _ = writeln!(text, "  Note: {note}");
@@ -44,6 +47,27 @@ fn block(pipeline: &str, promotion: &Promotion, now: Timestamp) -> String {
     text
 }
 
+/// What an environment has is told where nothing else does: nothing is on its way, or what came has failed.
+fn is_told(promotion: &Promotion, one: &Present) -> bool {
+    let shown = promotion.bundle.as_ref() == Some(&one.bundle);
+    match promotion.outcome {
+        Outcome::Idle | Outcome::Failed => true,
+        Outcome::Verified => !shown,
+        Outcome::Promoting | Outcome::Waiting | Outcome::Blocked => one.deleted,
+    }
+}
+
+/// `v1.28.0 (my-app-v1-28-0-1712481490), verified at 2026-04-09T10:29:00Z`.
+fn present(one: &Present) -> String {
+    let deleted = if one.deleted { ", which does not exist any more" } else { "" };
+    let verified = match (one.verified_at, &one.not_proven) {
+        (Some(at), Some(_)) => format!("verified at {at:.0}, not proven"),
+        (Some(at), None) => format!("verified at {at:.0}"),
+        (None, _) => "not verified".to_owned(),
+    };
+    format!("{} ({}{deleted}), {verified}", display_version(&one.version), one.bundle)
+}
+
 fn gate_table(gates: &[Gate], now: Timestamp) -> String {
     let scope = |gate: &Gate| format!("[{}]", gate.scope.as_deref().unwrap_or("-"));
     let names = width(gates.iter().map(|gate| gate.name.clone())) + 2;
@@ -54,8 +78,8 @@ fn gate_table(gates: &[Gate], now: Timestamp) -> String {
         let after = if gate.blocking { "" } else { " (holds what comes after)" };
         let (name, scope, verdict, reason) = (&gate.name, scope(gate), word(gate.verdict), &gate.reason);
         line(&mut text, &format!("  {name:names$}{scope:scopes$}{verdict:verdicts$}{reason}{after}"));
-        if gate.verdict == GateVerdict::Fail {
-            let basis = gate.basis.as_deref().unwrap_or_default();
+        // What a gate said in the past has no end.
+        if let Some(basis) = gate.basis.as_deref().filter(|_| gate.verdict == GateVerdict::Fail) {
             let indent = 2 + names + scopes + verdicts;
             line(&mut text, &format!("{:indent$}{}", "", eta(gate.eta, basis, now)));
         }

@@ -1,7 +1,7 @@
 //! What an environment waits for, and the one line that sums it up.
 
-use jiff::{SignedDuration, Timestamp};
-use kardinal_api::kardinal::{Approval, PromotionState, PromotionStep};
+use jiff::Timestamp;
+use kardinal_api::kardinal::{Approval, PromotionState};
 
 use super::choose::Journey;
 use super::gates::pauses;
@@ -9,11 +9,8 @@ use super::outside::{action, silence};
 use super::text::{display_version, roughly};
 use super::{Gate, GateVerdict, Outcome, Promotion, Wait, WaitOn, World};
 use crate::bundle::{name_of, takes_back, why};
-use crate::promotion_step::lane;
+use crate::promotion_step::{Ending, ending, lane};
 use crate::shard::shard_of;
-
-/// How long an environment may take to become healthy when the step does not say.
-const HEALTH_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 
 /// What is waited for, the most important first. `before` are the environments that were explained already.
 pub(super) fn waits(
@@ -70,7 +67,10 @@ pub(super) fn result(journey: &Journey<'_>, waits: &[Wait]) -> (Outcome, String)
         Some(PromotionState::Verified) => {
             let at = journey.entry().and_then(|entry| entry.verified_at);
             let at = at.map(|at| format!(" at {at:.0}")).unwrap_or_default();
-            return (Outcome::Verified, format!("VERIFIED{at}"));
+            let evidence = journey.entry().and_then(|entry| entry.evidence.as_ref());
+            let doubt = evidence.and_then(|evidence| evidence.not_proven.as_ref());
+            let doubt = doubt.map(|why| format!(", not proven: {why}")).unwrap_or_default();
+            return (Outcome::Verified, format!("VERIFIED{at}{doubt}"));
         }
         Some(PromotionState::Failed) => {
             let said = said.unwrap_or_else(|| "the promotion has failed".to_owned());
@@ -140,10 +140,7 @@ fn agent(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
 
 /// The closed gates in front of the environment; a pause is told by itself.
 fn closed(gates: &[Gate]) -> impl Iterator<Item = Wait> {
-    let holds = |gate: &&Gate| {
-        let is_pause = gate.basis.as_deref().is_some_and(|basis| basis.contains("kardinal resume"));
-        gate.blocking && gate.verdict == GateVerdict::Fail && !is_pause
-    };
+    let holds = |gate: &&Gate| gate.blocking && gate.verdict == GateVerdict::Fail && !gate.pause;
     gates.iter().filter(holds).map(|gate| Wait {
         on: WaitOn::Gate,
         name: gate.name.clone(),
@@ -216,22 +213,26 @@ fn health(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
     let entry = journey.entry();
     let said = journey.step.and_then(|step| step.status.as_ref()?.message.clone());
     let said = said.or_else(|| entry?.message.clone());
-    // As the step counts: from when the change was in, or from when the check began.
-    let begun = journey.step.and_then(|step| {
-        let tasks = &step.status.as_ref()?.steps;
-        tasks.iter().find(|task| task.name == "health-check")?.started_at
-    });
-    let since = begun.max(entry.and_then(|entry| entry.promoted_at));
-    let deadline = since.and_then(|since| since.checked_add(timeout(journey.step)).ok());
-    let basis = match deadline {
-        Some(deadline) => format!("no later than {deadline:.0}, or it fails ({})", left(deadline, world.now)),
+    let (mut eta, mut deadline) = (None, None);
+    let basis = match journey.step.and_then(ending) {
+        Some(Ending::Open) => {
+            "the time of the check does not run while nothing is known of the environment".to_owned()
+        }
+        Some(Ending::Fails(at)) => {
+            deadline = Some(at);
+            format!("no later than {at:.0}, or it fails ({})", left(at, world.now))
+        }
+        Some(Ending::Counts(at)) => {
+            eta = Some(at);
+            format!("without a proof it counts as verified at {at:.0}")
+        }
         None => "it goes on as soon as the environment is healthy".to_owned(),
     };
     Some(Wait {
         on: WaitOn::Health,
         name: journey.environment.clone(),
         detail: wanted(journey, said.as_deref()),
-        eta: None,
+        eta,
         deadline,
         basis,
     })
@@ -249,11 +250,6 @@ fn left(deadline: Timestamp, now: Timestamp) -> String {
         true => format!("in {}", roughly(deadline.duration_since(now))),
         false => "now".to_owned(),
     }
-}
-
-fn timeout(step: Option<&PromotionStep>) -> SignedDuration {
-    let wanted = step.and_then(|step| step.spec.health.as_ref()?.timeout.as_ref()?.parse().ok());
-    wanted.unwrap_or(HEALTH_TIMEOUT)
 }
 
 /// The environments before this one that are not verified, with what those wait for.
@@ -283,15 +279,17 @@ fn upstreams(journey: &Journey<'_>, before: &[Promotion]) -> Vec<Wait> {
 /// kardinal's own next move, as the step, the Graph or the Bundle tells it.
 fn controller(journey: &Journey<'_>) -> Wait {
     let of_step = journey.step.and_then(|step| step.status.as_ref()?.message.clone());
-    let of_node = journey.node_status().and_then(|node| node.message.clone());
+    // What holds a node is said in expressions, and is over once its step exists.
+    let of_node =
+        journey.node_status().filter(|_| journey.step.is_none()).and_then(|node| node.message.clone());
     let of_bundle = journey.graph.is_none().then(|| why(&journey.bundle).map(str::to_owned)).flatten();
     let detail = of_step.or(of_node).or(of_bundle).unwrap_or_else(|| {
-        let next = match (journey.step, journey.graph) {
-            (Some(_), _) => "the step is about to begin",
-            (None, Some(_)) => "the step is about to be created",
-            (None, None) => "no controller has looked at the Bundle yet",
-        };
-        next.to_owned()
+        match (journey.step.map(shard_of), journey.graph) {
+            (Some(Some(shard)), _) => format!("the agent of shard {shard} is about to begin"),
+            (Some(None), _) => "the step is about to begin".to_owned(),
+            (None, Some(_)) => "the step is about to be created".to_owned(),
+            (None, None) => "no controller has looked at the Bundle yet".to_owned(),
+        }
     });
     Wait {
         on: WaitOn::Controller,

@@ -178,7 +178,7 @@ impl<'a> History<'a> {
 }
 
 /// The Bundle that one takes back.
-fn taken_back(bundle: &Bundle) -> Option<&str> {
+pub(super) fn taken_back(bundle: &Bundle) -> Option<&str> {
     bundle.spec.provenance.as_ref()?.rollback_of.as_deref()
 }
 
@@ -188,7 +188,7 @@ pub(super) fn entry<'a>(bundle: &'a Bundle, environment: &str) -> Option<&'a Env
 }
 
 /// Whether a Bundle's change is, or was, in the environment.
-fn reached(bundle: &Bundle, environment: &str) -> bool {
+pub(super) fn reached(bundle: &Bundle, environment: &str) -> bool {
     entry(bundle, environment).is_some_and(|entry| entry.promoted_at.or(entry.verified_at).is_some())
 }
 
@@ -228,7 +228,8 @@ fn arrival<'b>(bundle: &'b Bundle, bundles: &[&'b Bundle], environment: &str) ->
     (is_under_way(bundle, environment), at, links, created, name_of(&bundle.metadata))
 }
 
-fn came(bundle: &Bundle, environment: &str) -> Option<Timestamp> {
+/// When a Bundle came, as far as is known.
+pub(super) fn came(bundle: &Bundle, environment: &str) -> Option<Timestamp> {
     let entry = entry(bundle, environment)?;
     let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
     entry.verified_at.or(entry.promoted_at).max(created)

@@ -6,6 +6,7 @@ use kardinal_api::kardinal::{Approval, Bundle, Pipeline, PolicyGate};
 use serde::Serialize;
 
 use super::history::History;
+use super::present::gone;
 use crate::bundle::problem::listed;
 use crate::bundle::{Problem, Route, Templates, gives_way, name_of};
 use crate::explain::display_version;
@@ -52,10 +53,15 @@ pub fn outlook(
     let templates = Templates::collect(pipeline, bundle, gates, policy_namespaces);
     let legs = route.stops().iter().map(|stop| {
         let environment = stop.environment.name.as_str();
-        let present = History::of(bundles, environment, bundle.spec.kind()).present();
+        let kind = bundle.spec.kind();
+        let lost = gone(pipeline, bundles, environment, kind).map(|one| one.version.clone());
+        let present = || {
+            let present = History::of(bundles, environment, kind).present();
+            present.map(|bundle| kardinal_policy::version(&bundle.spec))
+        };
         Leg {
             environment: environment.to_owned(),
-            from: present.map(|bundle| kardinal_policy::version(&bundle.spec)),
+            from: lost.or_else(present),
             to: kardinal_policy::version(&bundle.spec),
             pull_request: stop.environment.approval() == Approval::PrReview,
             gates: templates.guarding(environment).iter().map(|gate| gate.name().to_owned()).collect(),

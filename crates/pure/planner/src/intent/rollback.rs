@@ -1,40 +1,26 @@
 //! Going back: a new Bundle with what was verified before.
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Bundle, BundleIntent, BundleSpec, PIPELINE_LABEL, Pipeline, Provenance};
+use kardinal_api::kardinal::{Bundle, BundleIntent, BundleSpec, PIPELINE_LABEL, Provenance};
 
 use super::create::{HEAD, in_time, name_head};
-use super::history::{History, carries_kind, has_failed, is_verified, parts};
+use super::history::{
+    FORCE, History, carries_kind, has_failed, is_under_way, is_verified, parts, taken_back,
+};
+use super::present::gone;
 use super::request::SOURCE_ANNOTATION;
+use super::wish::{Answer, Wish, already, lost};
 use crate::bundle::names::short_hash;
 use crate::bundle::problem::listed;
 use crate::bundle::{
     AUTOMATIC_ANNOTATION, EMERGENCY_LABEL, Problem, ROLLBACK_LABEL, Route, name_of, pipeline_name,
 };
 
-/// A wish to go back.
-#[derive(Clone, Copy, Debug)]
-pub struct Rollback<'a> {
-    /// The Pipeline in question.
-    pub pipeline: &'a Pipeline,
-    /// The environment to bring back; those before it are brought back on the way.
-    pub environment: &'a str,
-    /// The Bundle to go back to. Absent: the newest that was verified there before the present one and was neither taken
-    /// back nor has failed.
-    pub to: Option<&'a Bundle>,
-    /// All Bundles of the Pipeline.
-    pub bundles: &'a [&'a Bundle],
-    /// Whether people wait for it.
-    pub emergency: bool,
-    /// Whether somebody insists on a Bundle that was taken back or has failed there.
-    pub force: bool,
-}
-
 /// What the name of a rollback says after the version that it brings.
 const MARK: &str = "-rollback";
 
-/// The Bundle that takes an environment back.
-pub fn rollback(wish: &Rollback<'_>, now: Timestamp) -> Result<Bundle, Problem> {
+/// Takes an environment back, unless a Bundle that does the same is on its way.
+pub fn rollback<'a>(wish: &Wish<'a>, emergency: bool, now: Timestamp) -> Result<Answer<'a>, Problem> {
     let environment = wish.environment;
     let route = Route::whole(&wish.pipeline.spec)?;
     if !route.contains(environment) {
@@ -45,12 +31,18 @@ pub fn rollback(wish: &Rollback<'_>, now: Timestamp) -> Result<Bundle, Problem> 
         return Err(Problem::new("environment", format!("no Bundle has reached `{environment}` yet"))
             .hint("there is nothing to take back"));
     };
-    let good = match wish.to {
+    if let Some(presence) = gone(wish.pipeline, wish.bundles, environment, current.spec.kind()) {
+        return Err(lost(presence));
+    }
+    let good = match wish.bundle {
         Some(to) => chosen(wish, to, current, &history)?,
         None => fallback(wish, current, &history)?,
     };
-    let pipeline = name_of(&wish.pipeline.metadata);
     let mut bundle = back_to(current, environment, good);
+    if let Some(Answer::OnItsWay(coming)) = already(wish, &bundle) {
+        return Ok(Answer::OnItsWay(coming));
+    }
+    let pipeline = name_of(&wish.pipeline.metadata);
     let head = name_head(pipeline, &bundle.spec, HEAD - MARK.len());
     bundle.metadata.name = Some(in_time(&format!("{head}{MARK}"), wish.bundles, now));
     bundle.metadata.namespace.clone_from(&wish.pipeline.metadata.namespace);
@@ -58,14 +50,14 @@ pub fn rollback(wish: &Rollback<'_>, now: Timestamp) -> Result<Bundle, Problem> 
     annotations.insert(SOURCE_ANNOTATION.to_owned(), "rollback".to_owned());
     let labels = bundle.metadata.labels.get_or_insert_default();
     labels.insert(PIPELINE_LABEL.to_owned(), pipeline.to_owned());
-    if wish.emergency {
+    if emergency {
         labels.insert(EMERGENCY_LABEL.to_owned(), "true".to_owned());
     }
-    Ok(bundle)
+    Ok(Answer::New(Box::new(bundle)))
 }
 
 fn chosen<'a>(
-    wish: &Rollback<'a>,
+    wish: &Wish<'a>,
     to: &'a Bundle,
     current: &Bundle,
     history: &History<'_>,
@@ -96,17 +88,28 @@ fn chosen<'a>(
     Ok(to)
 }
 
-fn fallback<'a>(wish: &Rollback<'a>, current: &Bundle, history: &History<'a>) -> Result<&'a Bundle, Problem> {
-    let environment = wish.environment;
-    history.fallback().ok_or_else(|| {
-        let name = name_of(&current.metadata);
+fn fallback<'a>(wish: &Wish<'a>, current: &Bundle, history: &History<'a>) -> Result<&'a Bundle, Problem> {
+    let (environment, name) = (wish.environment, name_of(&current.metadata));
+    if taken_back(current).is_some() && is_under_way(current, environment) && !wish.force {
+        let version = kardinal_policy::version(&current.spec);
+        let message = format!(
+            "`{name}` is bringing `{environment}` back to `{version}` now, and is not verified there yet"
+        );
+        return Err(Problem::new(FORCE, message).hint("wait for it, or go further back with `--force`"));
+    }
+    let good = history.fallback().ok_or_else(|| {
         let message = format!(
             "no Bundle was verified in `{environment}` before `{name}` that was neither taken back nor has failed"
         );
         Problem::new("environment", message).hint(
             "there is nothing to go back to; promote a Bundle that is good, or choose one with `--to` and `--force`",
         )
-    })
+    })?;
+    // Verified once, but the last attempt to bring it failed: somebody closed its pull request, for example.
+    match history.objection(good).filter(|_| !wish.force) {
+        Some(objection) => Err(objection.problem(good, environment)),
+        None => Ok(good),
+    }
 }
 
 /// The Bundle that an environment goes back to from `current`: the newest that was verified there before, with other

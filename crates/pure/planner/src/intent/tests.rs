@@ -178,10 +178,11 @@ fn a_skip_is_a_new_bundle() {
 
 fn back(to: Option<&Bundle>, bundles: &[&Bundle], environment: &str) -> Result<Bundle, Problem> {
     let pipeline = pipeline();
-    rollback(
-        &Rollback { pipeline: &pipeline, environment, to, bundles, emergency: true, force: false },
-        now(),
-    )
+    let wish = Wish { pipeline: &pipeline, environment, bundle: to, bundles, force: false };
+    match rollback(&wish, true, now())? {
+        Answer::New(bundle) => Ok(*bundle),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

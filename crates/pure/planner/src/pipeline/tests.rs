@@ -30,8 +30,14 @@ fn step(environment: &str, second: i64, state: &str) -> PromotionStep {
 fn check_phase(steps: &[PromotionStep], wanted: PipelinePhase) {
     let pipeline = pipeline("[{name: dev}, {name: prod}]");
     let steps: Vec<&PromotionStep> = steps.iter().collect();
-    let plan =
-        plan(&Snapshot { pipeline: &pipeline, steps: &steps, promoting: false, missing: None, now: now() });
+    let plan = plan(&Snapshot {
+        pipeline: &pipeline,
+        steps: &steps,
+        bundles: &[],
+        promoting: false,
+        missing: None,
+        now: now(),
+    });
     assert_eq!(plan.status.unwrap().phase, Some(wanted));
 }
 
@@ -57,6 +63,7 @@ fn a_pipeline_is_not_ready_between_two_environments() {
         let plan = plan(&Snapshot {
             pipeline: &pipeline,
             steps: &steps,
+            bundles: &[],
             promoting: true,
             missing: None,
             now: now(),
@@ -67,15 +74,27 @@ fn a_pipeline_is_not_ready_between_two_environments() {
 
 fn check_condition(environments: &str, wanted: &str) {
     let mut pipeline = pipeline(environments);
-    let told =
-        plan(&Snapshot { pipeline: &pipeline, steps: &[], promoting: false, missing: None, now: now() });
+    let told = plan(&Snapshot {
+        pipeline: &pipeline,
+        steps: &[],
+        bundles: &[],
+        promoting: false,
+        missing: None,
+        now: now(),
+    });
     let status = told.status.unwrap();
     let condition = &status.conditions[0];
     assert_eq!(format!("{} {}: {}", condition.status, condition.reason, condition.message), wanted);
     assert_eq!((status.observed_generation, told.notes.len()), (Some(4), 1));
     pipeline.status = Some(status);
-    let again =
-        plan(&Snapshot { pipeline: &pipeline, steps: &[], promoting: false, missing: None, now: now() });
+    let again = plan(&Snapshot {
+        pipeline: &pipeline,
+        steps: &[],
+        bundles: &[],
+        promoting: false,
+        missing: None,
+        now: now(),
+    });
     assert!(again.status.is_none() && again.notes.is_empty(), "a steady Pipeline costs no write");
 }
 
@@ -135,7 +154,7 @@ fn a_secret_that_does_not_exist_is_told_when_the_pipeline_is_written() {
     assert!(wants_secrets(&pipeline));
     let missing = ["eu-cluster".to_owned()];
     let look = |pipeline: &Pipeline, missing: Option<&[String]>| {
-        plan(&Snapshot { pipeline, steps: &[], promoting: false, missing, now: now() })
+        plan(&Snapshot { pipeline, steps: &[], bundles: &[], promoting: false, missing, now: now() })
     };
     let plan = look(&pipeline, Some(&missing));
     let found = |plan: &Plan| {
@@ -170,4 +189,57 @@ fn a_name_that_no_label_holds_is_refused() {
     let problem = check(&pipeline).unwrap_err();
     assert_eq!(problem.field, "metadata.name");
     assert!(problem.to_string().contains("has 64 characters (the name of a Pipeline can have at most 63"));
+}
+
+/// A Bundle that is verified in prod since the given second.
+fn bundle(name: &str, tag: &str, second: i64) -> Bundle {
+    let at = Timestamp::from_second(second).unwrap();
+    serde_saphyr::from_str(&format!(
+        "apiVersion: kardinal.io/v1alpha1\nkind: Bundle\nmetadata: {{name: {name}, creationTimestamp: '{at}'}}\n\
+         spec: {{artifacts: {{images: [{{name: a, reference: 'r/a:{tag}'}}]}}}}\n\
+         status: {{phase: Verified, environments: {{prod: {{state: Verified, promotedAt: '{at}', verifiedAt: '{at}'}}}}}}"
+    ))
+    .unwrap()
+}
+
+#[test]
+fn what_an_environment_has_stays_on_record_when_its_bundle_is_gone() {
+    let mut pipeline = pipeline("[{name: dev}, {name: prod}]");
+    let start = now().as_second();
+    let (old, new) = (bundle("old", "1.0.0", start - 90), bundle("new", "1.1.0", start - 60));
+    let mut back = bundle("back", "1.0.0", start - 30);
+    back.spec.provenance = Some(serde_saphyr::from_str("rollbackOf: new").unwrap());
+    let pass = |pipeline: &mut Pipeline, bundles: &[&Bundle], promoting: bool, now: Timestamp| {
+        let plan = plan(&Snapshot { pipeline, steps: &[], bundles, promoting, missing: None, now });
+        if let Some(status) = plan.status {
+            pipeline.status = Some(status);
+        }
+        let known = &pipeline.status.as_ref().unwrap().environments;
+        let told = known.iter().map(|one| format!("{} {} {}", one.environment, one.version, one.bundle));
+        (told.collect::<Vec<String>>(), plan.wake)
+    };
+    assert_eq!(pass(&mut pipeline, &[&old, &new], false, now()).0, ["prod 1.1.0 new"]);
+    assert_eq!(pass(&mut pipeline, &[&old, &new, &back], false, now()).0, ["prod 1.0.0 back"]);
+    assert_eq!(
+        pass(&mut pipeline, &[&old, &new], false, now()).0,
+        ["prod 1.0.0 back"],
+        "it did not come back"
+    );
+    let again = plan(&Snapshot {
+        pipeline: &pipeline,
+        steps: &[],
+        bundles: &[&old, &new],
+        promoting: false,
+        missing: None,
+        now: now(),
+    });
+    assert!(again.status.is_none(), "a steady Pipeline costs no write");
+    // Of what arrives in the middle of a way, all is written down together.
+    let next = bundle("next", "1.2.0", start);
+    let (told, wake) = pass(&mut pipeline, &[&old, &new, &next], true, now());
+    assert_eq!((told, wake), (vec!["prod 1.0.0 back".to_owned()], Timestamp::from_second(start + 5).ok()));
+    assert_eq!(
+        pass(&mut pipeline, &[&old, &new, &next], true, wake.unwrap()),
+        (vec!["prod 1.2.0 next".to_owned()], None)
+    );
 }

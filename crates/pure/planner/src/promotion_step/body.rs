@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use kardinal_api::kardinal::{Bundle, PromotionStepStatus};
+use kardinal_api::kardinal::{Bundle, Evidence, PromotionStepStatus};
 use kardinal_manifest::Image;
 use sha2::{Digest, Sha256};
 
@@ -146,19 +146,34 @@ fn ci_run(url: &str) -> String {
 
 /// When each other environment was verified with the Bundle, the earliest first. The steps themselves tell; the Bundle's
 /// record, which may be behind them, only where a step is gone.
-fn verified(snapshot: &Snapshot<'_>, bundle: &Bundle) -> Vec<(Timestamp, String)> {
+fn verified(snapshot: &Snapshot<'_>, bundle: &Bundle) -> Vec<Upstream> {
+    let proven = |evidence: Option<&Evidence>| evidence.is_none_or(|evidence| evidence.not_proven.is_none());
     let environments = bundle.status.iter().flat_map(|status| &status.environments);
-    let recorded = environments.filter_map(|(name, record)| Some((name.clone(), record.verified_at?)));
-    let mut all: BTreeMap<String, Timestamp> = recorded.collect();
+    let recorded = environments.filter_map(|(name, record)| {
+        Some((name.clone(), (record.verified_at?, proven(record.evidence.as_ref()))))
+    });
+    let mut all: BTreeMap<String, (Timestamp, bool)> = recorded.collect();
     for step in &snapshot.siblings {
-        if let Some(at) = step.status.as_ref().and_then(|status| status.verified_at) {
-            all.insert(step.spec.environment.clone(), at);
+        if let Some(status) = &step.status
+            && let Some(at) = status.verified_at
+        {
+            all.insert(step.spec.environment.clone(), (at, proven(status.evidence.as_ref())));
         }
     }
     all.remove(&snapshot.step.spec.environment);
-    let mut verified: Vec<(Timestamp, String)> = all.into_iter().map(|(name, at)| (at, name)).collect();
+    let upstream = |(name, (at, proven))| Upstream { at, name, proven };
+    let mut verified: Vec<Upstream> = all.into_iter().map(upstream).collect();
     verified.sort();
     verified
+}
+
+/// An environment that was verified before.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Upstream {
+    at: Timestamp,
+    name: String,
+    /// Whether something shows that it runs the promoted version.
+    proven: bool,
 }
 
 fn upstream_table(snapshot: &Snapshot<'_>, bundle: &Bundle) -> String {
@@ -167,13 +182,14 @@ fn upstream_table(snapshot: &Snapshot<'_>, bundle: &Bundle) -> String {
     let verified = verified(snapshot, bundle);
     let mut rows: Vec<[String; 3]> = verified
         .iter()
-        .map(|(at, name)| {
+        .map(|Upstream { at, name, proven }| {
             let age = rough(snapshot.now.duration_since(*at));
             let soak = if direct.contains(&name.as_str()) { age.clone() } else { "n/a".to_owned() };
-            [cell(name), format!("{age} ago"), soak]
+            let doubt = if *proven { "" } else { ", not proven" };
+            [cell(name), format!("{age} ago{doubt}"), soak]
         })
         .collect();
-    let unknown = direct.iter().filter(|name| !verified.iter().any(|(_, known)| known == *name));
+    let unknown = direct.iter().filter(|name| !verified.iter().any(|known| known.name == **name));
     rows.extend(unknown.map(|name| [cell(name), "not known".to_owned(), "n/a".to_owned()]));
     if rows.is_empty() {
         return "This is the first environment.\n".to_owned();
@@ -203,9 +219,12 @@ pub(super) fn fingerprint(snapshot: &Snapshot<'_>) -> String {
             tell(&field);
             tell(&value);
         }
-        for (at, name) in verified(snapshot, bundle) {
+        for Upstream { at, name, proven } in verified(snapshot, bundle) {
             tell(&name);
             tell(&at.to_string());
+            if !proven {
+                tell("not proven");
+            }
         }
         tell(&pending::upstreams(snapshot));
         let status = snapshot.step.status.clone().unwrap_or_default();

@@ -66,6 +66,7 @@ pub(super) fn evidence(snapshot: &Snapshot<'_>) -> Evidence {
         gate_duration: Some(GoDuration::new(duration(waited))),
         approved_by: Some(Vec::new()),
         policy_gates: Some(gates.collect()),
+        not_proven: None,
     }
 }
 

@@ -1,7 +1,9 @@
 //! A step whose change is in, while the environment is watched.
 
 use jiff::{SignedDuration, Timestamp};
-use kardinal_api::kardinal::{BundleType, DeliveryDelegate, PromotionStepStatus};
+use kardinal_api::kardinal::{
+    BundleType, DeliveryDelegate, PromotionStep, PromotionStepSpec, PromotionStepStatus,
+};
 use serde_json::Value;
 
 use super::draft::{self, Draft, output};
@@ -15,19 +17,48 @@ const TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(8);
 /// How often another cluster is asked whether it is still there, and its Secret whether it still leads there.
 const ELSEWHERE: SignedDuration = SignedDuration::from_secs(15);
+/// Why nothing proves yet that the environment runs what was promoted, while that is so.
+const UNPROVEN: &str = "healthUnproven";
+/// The task that checks health; no other one may have this name.
+const HEALTH_CHECK: &str = "health-check";
+
+/// How the check of an environment ends if nothing of what is seen changes any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Not at all: nothing is known of the environment, and meanwhile the time does not run.
+    Open,
+    /// The step fails then.
+    Fails(Timestamp),
+    /// All is well, but nothing proves it: the step counts as verified then.
+    Counts(Timestamp),
+}
+
+/// How the check of a step ends, as far as its status tells. Absent: it has not begun.
+pub(crate) fn ending(step: &PromotionStep) -> Option<Ending> {
+    let status = step.status.as_ref()?;
+    if output(status, draft::HEALTH_UNKNOWN).is_some() {
+        return Some(Ending::Open);
+    }
+    let deadline = deadline(&step.spec, status)?;
+    Some(match output(status, UNPROVEN) {
+        Some(_) => Ending::Counts(deadline),
+        None => Ending::Fails(deadline),
+    })
+}
 
 pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let mut draft = Draft::new(snapshot);
     let tasks = waiting::current_tasks(snapshot);
     let Some(facts) = snapshot.health else {
-        let deadline = deadline(snapshot, &draft.status, &tasks);
+        let deadline = deadline(&snapshot.step.spec, &draft.status).unwrap_or(snapshot.now);
         return Plan { wake: Some(deadline.max(soon(snapshot, LOOK_AGAIN))), ..Plan::default() };
     };
     if let Some(why) = &facts.unknown {
         return unknown(draft, why);
     }
     known_again(&mut draft);
-    let deadline = deadline(snapshot, &draft.status, &tasks);
+    let since_now = || soon(snapshot, timeout(&snapshot.step.spec));
+    let deadline = deadline(&snapshot.step.spec, &draft.status).unwrap_or_else(since_now);
     if let Some(fallback) =
         facts.fell_back.as_ref().filter(|text| draft.output(draft::HEALTH_FALLBACK) != Some(text))
     {
@@ -39,6 +70,10 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     }
     let verdict = verdict(snapshot, &draft.status, facts);
     delegation(&mut draft, snapshot, facts, &verdict);
+    match &verdict {
+        Verdict::Unproven(reason) => draft.set_output(UNPROVEN, reason.clone()),
+        _ => drop(draft.status.outputs.remove(UNPROVEN)),
+    }
     let mut wake = None;
     // A cluster elsewhere can go away without a word.
     let elsewhere = snapshot.step.spec.health.as_ref().is_some_and(|health| health.cluster.is_some());
@@ -56,14 +91,15 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
                 draft.complete(index, told.clone());
             }
             draft.not_proven(&reason);
+            draft.status.evidence.get_or_insert_default().not_proven = Some(reason);
             draft.advance(&tasks, &told);
         }
         Verdict::Unproven(reason) => {
-            draft.say(format!("not proven yet: {reason}; without a proof it counts from {deadline} on"));
+            draft.say(format!("not proven yet: {reason}; without a proof it counts from {deadline:.0} on"));
             wake = Some(next_look);
         }
         other if snapshot.now >= deadline => {
-            let timeout = gates::duration(timeout(snapshot));
+            let timeout = gates::duration(timeout(&snapshot.step.spec));
             draft.fail(health_task(&tasks), format!("not healthy after {timeout}: {}", other.reason()));
         }
         Verdict::Degraded(reason) => {
@@ -94,7 +130,10 @@ fn unknown(mut draft: Draft<'_>, why: &Unknown) -> Plan {
         Unknown::Unreachable(why) => {
             draft.unblock();
             let since = draft.unreachable(why);
-            draft.say(format!("health is unknown: the cluster has been unreachable since {since}: {why}"));
+            // Nobody knows when it went away, only when it was asked in vain.
+            draft.say(format!(
+                "health is unknown: the cluster cannot be reached, which was noticed at {since:.0}: {why}"
+            ));
         }
     }
     draft.set_output(draft::HEALTH_UNKNOWN, "true");
@@ -147,18 +186,18 @@ fn delegation(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, facts: &HealthFact
     draft.status.delegated_status = Some(phase.unwrap_or(verdict.word()).to_owned());
 }
 
-fn timeout(snapshot: &Snapshot<'_>) -> SignedDuration {
-    let health = snapshot.step.spec.health.as_ref();
-    let timeout = health.and_then(|health| health.timeout.as_ref()).and_then(|timeout| timeout.parse().ok());
-    timeout.unwrap_or(TIMEOUT)
+fn timeout(spec: &PromotionStepSpec) -> SignedDuration {
+    let wanted = spec.health.as_ref().and_then(|health| health.timeout.as_ref());
+    wanted.and_then(|timeout| timeout.parse().ok()).unwrap_or(TIMEOUT)
 }
 
-/// The time counts from when the change was in, or from when the check began where other tasks came between.
-fn deadline(snapshot: &Snapshot<'_>, status: &PromotionStepStatus, tasks: &[Task]) -> Timestamp {
-    let begun = health_task(tasks).and_then(|index| status.steps.get(index)?.started_at);
+/// The time counts from when the change was in, or from when the check began where other tasks came between, or from
+/// when something was known again.
+fn deadline(spec: &PromotionStepSpec, status: &PromotionStepStatus) -> Option<Timestamp> {
+    let begun = status.steps.iter().find(|task| task.name == HEALTH_CHECK).and_then(|task| task.started_at);
     let known = output(status, draft::HEALTH_SINCE).and_then(|since| since.parse().ok());
-    let since = begun.max(status.promoted_at).max(known).unwrap_or(snapshot.now);
-    since.saturating_add(timeout(snapshot)).unwrap_or(Timestamp::MAX)
+    let since = begun.max(status.promoted_at).max(known)?;
+    Some(since.saturating_add(timeout(spec)).unwrap_or(Timestamp::MAX))
 }
 
 fn health_task(tasks: &[Task]) -> Option<usize> {

@@ -5,7 +5,7 @@ use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, ToSpan as _};
 use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline, PromotionState};
-use kardinal_planner::intent::{Rollback, rollback};
+use kardinal_planner::intent::{Answer, Wish, rollback};
 use kardinal_testkit::shop::APP;
 use kardinal_testkit::{World, world};
 use kube::Api;
@@ -195,15 +195,9 @@ async fn wish(site: &Site<'_>) -> anyhow::Result<String> {
     let all: Vec<&Bundle> = all.items.iter().collect();
     // Named, because the merges were told by Gitea's clock, which nobody has moved ahead.
     let to = all.iter().copied().find(|bundle| bundle.metadata.name.as_deref() == Some(FIRST));
-    let wish = Rollback {
-        pipeline: &pipeline,
-        environment: "prod",
-        to,
-        bundles: &all,
-        emergency: false,
-        force: false,
-    };
-    let bundle = rollback(&wish, world.now()).map_err(|problem| anyhow::anyhow!("{problem:?}"))?;
+    let wish = Wish { pipeline: &pipeline, environment: "prod", bundle: to, bundles: &all, force: false };
+    let answer = rollback(&wish, false, world.now()).map_err(|problem| anyhow::anyhow!("{problem:?}"))?;
+    let Answer::New(bundle) = answer else { anyhow::bail!("it is on its way already") };
     let made = bundles.create(&PostParams::default(), &bundle).await?;
     made.metadata.name.context("it has a name")
 }

@@ -1,8 +1,8 @@
 //! Somebody wants to go back.
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline};
-use kardinal_planner::intent::{self, Rollback};
+use kardinal_planner::intent::{self, Answer, Wish};
 use kardinal_testkit::shop::APP;
 use kardinal_testkit::{Shop, World, in_three_worlds};
 use kube::Api;
@@ -23,15 +23,17 @@ pub(crate) async fn wish(shop: &Shop<'_>, to: Option<&str>, emergency: bool) -> 
     let bundles: Api<Bundle> = Api::namespaced(world.client.clone(), &world.namespace);
     let all = bundles.list(&ListParams::default()).await?.items;
     let named = |name: &str| all.iter().find(|bundle| bundle.metadata.name.as_deref() == Some(name));
-    let wish = Rollback {
+    let wish = Wish {
         pipeline: &pipelines.get(APP).await?,
         environment: "prod",
-        to: to.and_then(named),
+        bundle: to.and_then(named),
         bundles: &all.iter().collect::<Vec<_>>(),
-        emergency,
         force: false,
     };
-    let made = bundles.create(&PostParams::default(), &intent::rollback(&wish, world.now())?).await?;
+    let Answer::New(wanted) = intent::rollback(&wish, emergency, world.now())? else {
+        bail!("it is on its way already")
+    };
+    let made = bundles.create(&PostParams::default(), &wanted).await?;
     Ok(made.metadata.name.unwrap_or_default())
 }
 

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use kardinal_api::graph::Graph;
-use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep};
+use kardinal_api::kardinal::{Bundle, BundleType, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep};
 use kardinal_planner::bundle::label_value;
-use kardinal_planner::explain::{Outcome, Promotion, WaitOn, display_version};
+use kardinal_planner::explain::{Outcome, Present, Promotion, WaitOn, display_version};
 use kardinal_planner::intent::History;
 use kardinal_planner::pipeline::check;
 use kube::Api;
@@ -42,6 +42,9 @@ struct Cell {
     bundle: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     verified_at: Option<Timestamp>,
+    /// Why nothing proves that the version runs there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_proven: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     incoming: Option<Incoming>,
 }
@@ -171,22 +174,19 @@ fn row(seen: &Seen, promotions: &[Promotion]) -> Row {
 }
 
 fn cell(seen: &Seen, promotion: &Promotion) -> Cell {
-    let environment = promotion.environment.as_str();
     let waits_elsewhere = promotion.waits.iter().any(|wait| wait.on == WaitOn::Upstream);
     let comes = !matches!(promotion.outcome, Outcome::Verified | Outcome::Idle) && !waits_elsewhere;
-    let bundles: Vec<&Bundle> = seen.bundles.iter().collect();
     let incoming = promotion.bundle.as_deref().filter(|_| comes).and_then(|name| seen.bundle(name).ok());
-    // A version that has come and is not verified is told as one that comes, so what was there before is told beside it.
     let current = match incoming {
-        Some(bundle) => History::of(&bundles, environment, bundle.spec.kind()).before(bundle),
-        None => History::latest(&bundles, environment).and_then(|history| history.present()),
+        Some(bundle) => beside(seen, promotion, bundle),
+        None => promotion.has.first().cloned(),
     };
-    let verified = |bundle: &Bundle| bundle.status.as_ref()?.environments.get(environment)?.verified_at;
     Cell {
         environment: promotion.environment.clone(),
-        version: current.map(|bundle| kardinal_policy::version(&bundle.spec)),
-        bundle: current.and_then(|bundle| bundle.metadata.name.clone()),
-        verified_at: current.and_then(verified),
+        version: current.as_ref().map(|one| one.version.clone()),
+        bundle: current.as_ref().map(|one| one.bundle.clone()),
+        verified_at: current.as_ref().and_then(|one| one.verified_at),
+        not_proven: current.and_then(|one| one.not_proven),
         incoming: comes.then(|| Incoming {
             version: promotion.version.clone().unwrap_or_default(),
             bundle: promotion.bundle.clone().unwrap_or_default(),
@@ -194,6 +194,27 @@ fn cell(seen: &Seen, promotion: &Promotion) -> Cell {
             result: promotion.result.clone(),
         }),
     }
+}
+
+/// What is told beside a Bundle that comes: what the environment has of the same kind. A version that has come and is not
+/// verified is told as one that comes, so what was there before stands beside it.
+fn beside(seen: &Seen, promotion: &Promotion, coming: &Bundle) -> Option<Present> {
+    let kind = coming.spec.kind();
+    let here = promotion.has.iter().find(|one| one.kind == kind || one.kind == BundleType::Mixed);
+    if here.is_none_or(|one| Some(&one.bundle) != coming.metadata.name.as_ref()) {
+        return here.cloned();
+    }
+    let bundles: Vec<&Bundle> = seen.bundles.iter().collect();
+    let before = History::of(&bundles, &promotion.environment, kind).before(coming)?;
+    let entry = before.status.as_ref().and_then(|status| status.environments.get(&promotion.environment));
+    Some(Present {
+        kind,
+        version: kardinal_policy::version(&before.spec),
+        bundle: before.metadata.name.clone().unwrap_or_default(),
+        deleted: false,
+        verified_at: entry.and_then(|entry| entry.verified_at),
+        not_proven: entry.and_then(|entry| entry.evidence.as_ref()?.not_proven.clone()),
+    })
 }
 
 /// One table for all Pipelines with the same environments: a column that is empty in most lines helps nobody.
@@ -237,6 +258,7 @@ fn group_table(columns: &[String], rows: &[&Row], with_namespace: bool, now: Tim
 fn shown_cell(cell: &Cell) -> String {
     let current = cell.version.as_deref().map_or_else(|| "-".to_owned(), display_version);
     match &cell.incoming {
+        None if cell.not_proven.is_some() => format!("{current} (not proven)"),
         None => current,
         Some(incoming) => {
             let word = incoming.result.split([' ', ':']).next().unwrap_or_default();
@@ -257,6 +279,7 @@ mod tests {
             version: Some("1.28.0".to_owned()),
             bundle: None,
             verified_at: None,
+            not_proven: None,
             incoming: None,
         };
         Row {

@@ -8,8 +8,8 @@ use kardinal_api::kardinal::{
 
 use super::{now, pipeline};
 use crate::intent::{
-    FORCE, History, NewBundle, Problem, Promote, Promotion, Rollback, automatic_rollback, create_bundle,
-    outlook, promote, rollback, verified_before,
+    Answer, FORCE, History, NewBundle, Problem, Wish, automatic_rollback, create_bundle, outlook, past,
+    promote, rollback, verified_before,
 };
 
 const ALL: [&str; 3] = ["dev", "staging", "prod"];
@@ -117,10 +117,16 @@ impl Life {
 
     fn wish(&self, environment: &str, to: Option<&str>, force: bool) -> Result<Bundle, Problem> {
         let bundles: Vec<&Bundle> = self.bundles.iter().collect();
-        let to = to.map(|name| self.named(name));
+        let bundle = to.map(|name| self.named(name));
         let at = now() + SignedDuration::from_mins(self.minutes);
         let pipeline = &self.pipeline;
-        rollback(&Rollback { pipeline, environment, to, bundles: &bundles, emergency: false, force }, at)
+        match rollback(&Wish { pipeline, environment, bundle, bundles: &bundles, force }, false, at)? {
+            Answer::New(bundle) => Ok(*bundle),
+            Answer::OnItsWay(bundle) | Answer::There(bundle) => {
+                let name = bundle.metadata.name.as_deref().unwrap();
+                Err(Problem::new("coming", format!("coming with {name}")))
+            }
+        }
     }
 
     /// Rolls back and lets it arrive; tells the version or the problem.
@@ -138,13 +144,13 @@ impl Life {
     /// What a promotion would do: `new v`, `there v`, `coming v` or the problem.
     fn forward(&self, environment: &str, source: Option<&str>, force: bool) -> String {
         let bundles: Vec<&Bundle> = self.bundles.iter().collect();
-        let source = source.map(|name| self.named(name));
+        let bundle = source.map(|name| self.named(name));
         let at = now() + SignedDuration::from_mins(self.minutes);
-        let wish = Promote { pipeline: &self.pipeline, environment, source, bundles: &bundles, force };
+        let wish = Wish { pipeline: &self.pipeline, environment, bundle, bundles: &bundles, force };
         match promote(&wish, at) {
-            Ok(Promotion::New(bundle)) => format!("new {}", kardinal_policy::version(&bundle.spec)),
-            Ok(Promotion::There(bundle)) => format!("there {}", kardinal_policy::version(&bundle.spec)),
-            Ok(Promotion::OnItsWay(bundle)) => format!("coming {}", kardinal_policy::version(&bundle.spec)),
+            Ok(Answer::New(bundle)) => format!("new {}", kardinal_policy::version(&bundle.spec)),
+            Ok(Answer::There(bundle)) => format!("there {}", kardinal_policy::version(&bundle.spec)),
+            Ok(Answer::OnItsWay(bundle)) => format!("coming {}", kardinal_policy::version(&bundle.spec)),
             Err(problem) => format!("{}: {}", problem.field, problem.message),
         }
     }
@@ -419,15 +425,10 @@ fn the_source_of_promote_and_rollback_is_on_record() {
     assert_eq!(source(&automatic_rollback(&life.bundles[1], "prod", &life.bundles[0])), "automatic");
     life.release("3", &["dev", "staging"]);
     let bundles: Vec<&Bundle> = life.bundles.iter().collect();
-    let wish = Promote {
-        pipeline: &life.pipeline,
-        environment: "prod",
-        source: None,
-        bundles: &bundles,
-        force: false,
-    };
+    let wish =
+        Wish { pipeline: &life.pipeline, environment: "prod", bundle: None, bundles: &bundles, force: false };
     match promote(&wish, now()).unwrap() {
-        Promotion::New(bundle) => assert_eq!(source(&bundle), "promote"),
+        Answer::New(bundle) => assert_eq!(source(&bundle), "promote"),
         other => panic!("{other:?}"),
     }
 }
@@ -445,27 +446,128 @@ fn an_order_in_the_same_second_gets_a_name_of_its_own() {
     life.add(back);
     life.verify(2, &ALL);
     let bundles: Vec<&Bundle> = life.bundles.iter().collect();
-    let source = Some(life.named(&same));
-    let wish =
-        Promote { pipeline: &life.pipeline, environment: "prod", source, bundles: &bundles, force: true };
+    let bundle = Some(life.named(&same));
+    let wish = Wish { pipeline: &life.pipeline, environment: "prod", bundle, bundles: &bundles, force: true };
     match promote(&wish, at).unwrap() {
-        Promotion::New(bundle) => {
+        Answer::New(bundle) => {
             assert_eq!(bundle.metadata.name, Some(format!("my-app-v1-29-0-{}", second + 1)));
             life.add(*bundle);
         }
         other => panic!("{other:?}"),
     }
     life.verify(3, &ALL);
-    let pipeline = &life.pipeline;
     let bundles: Vec<&Bundle> = life.bundles.iter().collect();
-    let wish = Rollback {
-        pipeline,
-        environment: "prod",
-        to: None,
-        bundles: &bundles,
-        emergency: false,
-        force: false,
-    };
-    let again = rollback(&wish, at).unwrap();
+    let wish =
+        Wish { pipeline: &life.pipeline, environment: "prod", bundle: None, bundles: &bundles, force: false };
+    let Answer::New(again) = rollback(&wish, false, at).unwrap() else { panic!("a new one") };
     assert_eq!(again.metadata.name, Some(format!("my-app-v1-28-0-rollback-{}", second + 1)));
+}
+
+#[test]
+fn after_a_rejected_rollback_promote_and_rollback_say_the_same() {
+    let mut life = Life::of(&["1", "2"]);
+    let back = life.wish("prod", None, false).unwrap();
+    let index = life.add(back);
+    life.verify(index, &["dev", "staging"]);
+    life.set(index, "prod", PromotionState::Failed, false);
+    life.finish(index, BundlePhase::Failed);
+    let problem = life.wish("prod", None, false).unwrap_err();
+    let forward = life.forward("prod", None, false);
+    assert_eq!(format!("{}: {}", problem.field, problem.message), forward);
+    assert!(forward.starts_with("force: `1` has failed in `prod`, with `my-app-v1-rollback-"), "{forward}");
+    let forced = life.wish("prod", None, true).unwrap();
+    assert_eq!(kardinal_policy::version(&forced.spec), "1");
+    assert_eq!(life.forward("prod", None, true), "new 1");
+}
+
+#[test]
+fn a_second_rollback_while_one_is_under_way_makes_no_second_bundle() {
+    let mut life = Life::of(&["1", "2", "3"]);
+    let back = life.wish("prod", None, false).unwrap();
+    let name = back.metadata.name.clone().unwrap();
+    let index = life.add(back);
+    let coming = format!("coming with {name}");
+    assert_eq!(life.wish("prod", None, false).unwrap_err().message, coming, "nothing has happened yet");
+    life.set(index, "dev", PromotionState::Verified, true);
+    life.set(index, "prod", PromotionState::WaitingForMerge, false);
+    assert_eq!(life.wish("prod", None, false).unwrap_err().message, coming, "its pull request is open");
+    let other = life.wish("prod", Some("1"), false).unwrap();
+    assert_eq!(kardinal_policy::version(&other.spec), "1", "another version is another wish");
+    // It is in, but not yet verified: to go further back has to be meant.
+    life.set(index, "prod", PromotionState::HealthChecking, true);
+    let problem = life.wish("prod", None, false).unwrap_err();
+    assert_eq!(problem.field, FORCE);
+    assert!(problem.message.contains("back to `2` now, and is not verified there yet"), "{problem}");
+    assert_eq!(kardinal_policy::version(&life.wish("prod", None, true).unwrap().spec), "1");
+}
+
+#[test]
+fn when_the_bundle_of_a_rollback_is_deleted_the_older_version_does_not_seem_to_be_back() {
+    let mut life = Life::of(&["1", "2"]);
+    assert_eq!(life.back("prod"), "1");
+    let gone = life.bundles.pop().unwrap();
+    let name = gone.metadata.name.unwrap();
+    let entries = gone.status.unwrap().environments;
+    let presence = |environment: &str| kardinal_api::kardinal::Presence {
+        environment: environment.to_owned(),
+        bundle: name.clone(),
+        version: "1".to_owned(),
+        promoted_at: entries[environment].promoted_at,
+        verified_at: entries[environment].verified_at,
+        ..Default::default()
+    };
+    let status = kardinal_api::kardinal::PipelineStatus {
+        environments: ALL.map(presence).to_vec(),
+        ..Default::default()
+    };
+    life.pipeline.status = Some(status);
+    let lost = |environment: &str| {
+        format!(
+            "environment: `{environment}` has `1` now, which `{name}` brought, and that Bundle does not exist any more"
+        )
+    };
+    assert_eq!(life.forward("prod", None, false), lost("staging"));
+    let problem = life.wish("prod", None, false).unwrap_err();
+    assert_eq!(format!("{}: {}", problem.field, problem.message), lost("prod"));
+    assert_eq!(life.forward("prod", Some("2"), false), "new 2", "it is not there");
+    // What comes later is known again.
+    life.release("3", &ALL);
+    assert_eq!(life.forward("prod", None, false), "there 3");
+}
+
+#[test]
+fn the_past_is_told_in_the_order_in_which_it_happened() {
+    let mut life = Life::of(&["1"]);
+    let superseded = life.create("2");
+    life.set(superseded, "dev", PromotionState::Verified, true);
+    life.set(superseded, "prod", PromotionState::WaitingForMerge, false);
+    life.finish(superseded, BundlePhase::Superseded);
+    life.release("3", &["dev", "prod"]);
+    let rejected = life.create("4");
+    life.set(rejected, "prod", PromotionState::Failed, false);
+    life.finish(rejected, BundlePhase::Failed);
+    let reason = serde_json::json!([{"type": "Ready", "status": "False", "reason": "Rejected", "message": "",
+        "lastTransitionTime": "2026-04-09T10:00:00Z"}]);
+    life.bundles[rejected].status.as_mut().unwrap().conditions = serde_json::from_value(reason).unwrap();
+    life.release("5", &["prod"]);
+    let coming = life.create("6");
+    life.set(coming, "dev", PromotionState::WaitingForMerge, false);
+    life.bundles.reverse();
+    let told: Vec<String> = past(&life.bundles)
+        .iter()
+        .map(|one| format!("{} {} {}", one.version, one.environment, one.outcome))
+        .collect();
+    let wanted = [
+        "6 dev WaitingForMerge",
+        "5 prod Verified",
+        "4 prod Rejected",
+        "3 prod Verified",
+        "3 dev Verified",
+        "2 dev Verified",
+        "2 prod Superseded",
+        "1 prod Verified",
+        "1 staging Verified",
+        "1 dev Verified",
+    ];
+    assert_eq!(told, wanted);
 }

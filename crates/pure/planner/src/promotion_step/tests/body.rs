@@ -1,5 +1,7 @@
 //! What a pull request tells.
 
+use kardinal_api::kardinal::Evidence;
+
 use super::*;
 
 fn opened(scene: &mut Scene) -> PullRequestOrder {
@@ -200,4 +202,15 @@ fn the_body_is_brought_up_to_date_when_any_fact_in_it_changes() {
     // Time alone changes no fact.
     scene.pass(SignedDuration::from_hours(5));
     assert_eq!(scene.plan(), Plan::default());
+}
+
+#[test]
+fn an_upstream_that_nothing_proves_is_told_as_such() {
+    let mut scene = Scene::reviewed();
+    let mut staging = verified_step("staging", "2026-04-14T13:30:00Z");
+    let doubt = Evidence { not_proven: Some("nothing has changed".to_owned()), ..Evidence::default() };
+    staging.status.as_mut().unwrap().evidence = Some(doubt);
+    scene.siblings = vec![staging];
+    let body = opened(&mut scene).body;
+    assert!(body.contains("| staging | 30m ago, not proven | 30m |"), "{body}");
 }

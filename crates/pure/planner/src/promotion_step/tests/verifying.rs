@@ -1,5 +1,6 @@
 //! From the change to the verdict.
 
+use super::super::verifying::{Ending, ending};
 use super::*;
 
 #[test]
@@ -200,8 +201,7 @@ fn a_cluster_that_cannot_be_reached_is_unknown_never_healthy_and_never_still_run
     let since = scene.now;
     scene.health = Some(unseen(Unknown::Unreachable("connection refused".to_owned())));
     let plan = scene.plan();
-    let message =
-        "health is unknown: the cluster has been unreachable since 2026-04-14T14:00:00Z: connection refused";
+    let message = "health is unknown: the cluster cannot be reached, which was noticed at 2026-04-14T14:00:00Z: connection refused";
     assert_eq!((scene.state(), scene.message().as_str()), (PromotionState::HealthChecking, message));
     assert_eq!(plan.wake, Some(since + SignedDuration::from_secs(8)));
     assert!(plan.notes.iter().any(|note| note.reason == "ClusterUnreachable"));
@@ -277,4 +277,56 @@ fn where_nothing_proves_a_config_bundle_the_status_says_not_proven_and_the_soak_
         told.map(|told| (told.status, told.reason)),
         Some(("False".to_owned(), "NotProven".to_owned()))
     );
+}
+
+#[test]
+fn the_end_that_is_told_is_the_end_that_comes() {
+    let mut config = Scene::new(json!({"health": {"cluster": "eu"}}));
+    config.bundle = Some(config_bundle());
+    let old = facts(vec![deployment("1.28.0")]);
+    let away = unseen(Unknown::Unreachable("connection refused".to_owned()));
+    let image = || Scene::new(json!({"health": {"cluster": "eu"}})).pushed();
+    let cases = [
+        (image(), vec![old.clone()], PromotionState::Failed),
+        (image(), vec![old.clone(), away.clone(), old.clone()], PromotionState::Failed),
+        (config.pushed(), vec![old.clone(), away, old], PromotionState::Verified),
+    ];
+    for (mut scene, seen, state) in cases {
+        for seen in seen {
+            let is_known = seen.unknown.is_none();
+            scene.health = Some(seen);
+            scene.plan();
+            let told = ending(&scene.step);
+            assert_eq!(told == Some(Ending::Open), !is_known, "{told:?}");
+            scene.pass(SignedDuration::from_mins(4));
+        }
+        let at = match ending(&scene.step) {
+            Some(Ending::Fails(at)) if state == PromotionState::Failed => at,
+            Some(Ending::Counts(at)) if state == PromotionState::Verified => at,
+            other => panic!("{state:?}: {other:?}"),
+        };
+        scene.now = at - SignedDuration::from_millis(1);
+        scene.plan();
+        assert_eq!(scene.state(), PromotionState::HealthChecking);
+        scene.now = at;
+        scene.plan();
+        assert_eq!(scene.state(), state);
+    }
+}
+
+#[test]
+fn what_was_not_proven_is_in_the_evidence_and_times_are_whole_seconds() {
+    let mut scene = Scene::new(json!({}));
+    scene.bundle = Some(config_bundle());
+    scene.now = time("2026-04-14T14:00:00.123456789Z");
+    let mut scene = scene.pushed();
+    scene.health = Some(facts(vec![deployment("1.28.0")]));
+    scene.plan();
+    assert!(scene.message().ends_with("it counts from 2026-04-14T14:10:00Z on"), "{}", scene.message());
+    assert_eq!(scene.status().evidence.unwrap_or_default().not_proven, None);
+    scene.pass(SignedDuration::from_mins(10));
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::Verified);
+    let why = scene.status().evidence.unwrap().not_proven.unwrap();
+    assert!(why.contains("nothing in it has changed since the push"), "{why}");
 }
