@@ -304,6 +304,7 @@ fn an_annotation_that_leaves_an_environment_out_spares_it_no_gate() {
             bundle: scene.bundle.as_ref().unwrap(),
             pipeline: Some(&pipeline),
             gates: &[after.clone()],
+            policy_namespaces: &["platform-policies".to_owned()],
             others: &[],
             steps: &[staging.clone(), scene.step.clone()],
             key: &scene.key,
