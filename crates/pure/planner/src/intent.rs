@@ -1,6 +1,7 @@
 //! What people ask for, as objects to create: built once for the command line, the web and the API.
 //!
-//! Each function gives the whole object, or says what is wrong with the request. Nothing is written here.
+//! Each function gives the whole object, or says what is wrong with the request. Nothing is written here. Going forward
+//! and back follow from what environments have and had; [`present`](present()) and [`past`](past()) tell people the same.
 
 mod create;
 mod gate;

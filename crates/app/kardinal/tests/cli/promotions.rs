@@ -7,8 +7,8 @@ use std::path::Path;
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::forge::PullRequest;
 use kardinal_api::graph::Graph;
-use kardinal_api::kardinal::{Bundle, PolicyGate};
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -230,6 +230,47 @@ fn version_prints_the_controllers_version_and_not_the_api_servers() {
     );
     check(dir, &["version"], 0, &["controller 9.8.7\n", "kubernetes v1."]);
     check(dir, &["version", "-o", "json"], 0, &["\"controller\": \"9.8.7\""]);
+}
+
+#[test]
+fn a_second_rollback_names_the_first_and_a_deleted_one_does_not_bring_the_older_version_back() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let (ground, _, new) = promotions(dir);
+    let at = |minutes: i64| {
+        let at = Timestamp::now() - SignedDuration::from_mins(minutes);
+        json!({"state": "Verified", "promotedAt": at, "verifiedAt": at})
+    };
+    let of_new = json!({"dev": at(20), "staging": at(12), "prod": at(10)});
+    ground.set_status(&new, json!({"phase": "Verified", "environments": of_new}));
+    check(dir, &["rollback", "my-app", "--env", "prod"], 0, &["prod goes back from v1.29.0 to v1.28.0"]);
+    let back = ground.bundle_named("rollback");
+    let twice = ["rollback", "my-app", "--env", "prod"];
+    check(dir, &twice, 0, &["v1.28.0 is on its way to prod already, with Bundle", &back]);
+    assert_eq!(ground.bundles().iter().filter(|name| name.contains("rollback")).count(), 1);
+    let of_back = json!({"dev": at(3), "staging": at(2), "prod": at(1)});
+    ground.set_status(&back, json!({"phase": "Verified", "environments": of_back}));
+    check(dir, &["get", "pipelines"], 0, &["v1.28.0"]);
+    // What the Pipeline's controller would have written down. The Bundles are as old as this test, so it came just now.
+    let presence = |environment: &str| {
+        let entry = at(0);
+        json!({"environment": environment, "type": "image", "bundle": back, "version": "1.28.0",
+            "promotedAt": entry["promotedAt"], "verifiedAt": entry["verifiedAt"]})
+    };
+    let present = ["dev", "staging", "prod"].map(presence);
+    let pipelines: Api<Pipeline> = Api::namespaced(ground.client.clone(), "default");
+    let patch = Patch::Merge(json!({"status": {"environments": present}}));
+    let params = PatchParams::default();
+    ground.runtime.block_on(pipelines.patch_status("my-app", &params, &patch)).expect("the record");
+    let bundles: Api<Bundle> = Api::namespaced(ground.client.clone(), "default");
+    ground.runtime.block_on(bundles.delete(&back, &DeleteParams::default())).expect("it is deleted");
+    let gone = format!("Now:    v1.28.0 ({back}, which does not exist any more), verified at");
+    check(dir, &["explain", "my-app", "--env", "prod"], 0, &[&gone, "RESULT: IDLE"]);
+    let lost = "`staging` has `1.28.0` now, which";
+    check(dir, &["promote", "my-app", "--env", "prod"], 1, &[lost, "does not exist any more", "--bundle"]);
+    check(dir, &["rollback", "my-app", "--env", "prod"], 1, &["`prod` has `1.28.0` now"]);
+    let shown = kardinal(dir, &["get", "pipelines"]);
+    assert!(!String::from_utf8_lossy(&shown.stdout).contains("1.29.0"), "{shown:?}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::bundle::report::newest;
 use crate::bundle::{
     Route, UPSTREAMS_ANNOTATION, carries, course, is_finished, name_of, pipeline_name, record, why,
 };
-use crate::intent::gone;
+use crate::intent::{arrived, gone};
 
 /// One Bundle on its way into one environment.
 pub(super) struct Journey<'a> {
@@ -82,11 +82,10 @@ impl Journey<'_> {
 /// The Bundle that the environment is about: the newest that is still on its way there, else the one that came last.
 pub(super) fn journey<'a>(world: &World<'a>, environment: &str) -> Option<Journey<'a>> {
     let known = meant_for(world, environment);
-    let on_its_way = known.iter().copied().filter(|bundle| {
-        let over =
-            matches!(state(bundle, environment), Some(PromotionState::Verified | PromotionState::Failed));
-        !phase(bundle).is_some_and(is_finished) && !over
-    });
+    let on_its_way = known
+        .iter()
+        .copied()
+        .filter(|bundle| !phase(bundle).is_some_and(is_finished) && !is_over(bundle, environment));
     let has_been = known.iter().copied().filter(|bundle| match (phase(bundle), state(bundle, environment)) {
         (_, Some(PromotionState::Verified)) => true,
         (Some(BundlePhase::Superseded | BundlePhase::SkipDenied), _) => false,
@@ -109,17 +108,22 @@ pub(super) fn journey<'a>(world: &World<'a>, environment: &str) -> Option<Journe
             _ => newest,
         }
     })?;
-    let verified = state(bundle, environment) == Some(PromotionState::Verified);
-    if verified && is_replaced(world, bundle, environment) {
+    if is_over(bundle, environment) && is_replaced(world, bundle, environment) {
         return None;
     }
     Some(travel(world, bundle, environment))
 }
 
-/// Whether the environment has something else now, of which the Bundle is gone.
+/// Whether something else has come since, of which the Bundle is gone.
 fn is_replaced(world: &World<'_>, bundle: &Bundle, environment: &str) -> bool {
     let bundles: Vec<&Bundle> = world.bundles.iter().filter(|bundle| is_ours(world, bundle)).collect();
-    gone(world.pipeline, &bundles, environment, bundle.spec.kind()).is_some()
+    let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    gone(world.pipeline, &bundles, environment, bundle.spec.kind()).is_some_and(|one| arrived(one) > created)
+}
+
+/// Whether the step into the environment has come to its end.
+fn is_over(bundle: &Bundle, environment: &str) -> bool {
+    matches!(state(bundle, environment), Some(PromotionState::Verified | PromotionState::Failed))
 }
 
 /// The Bundle with its record as the steps tell it now.

@@ -50,6 +50,10 @@ fn when_the_bundle_of_a_rollback_is_deleted_the_older_version_is_not_told_as_pre
     ];
     scene.says("prod", Outcome::Idle, &lines);
     assert!(!scene.explain("prod").render().contains("1.29.0"));
+    // A failure before that is past, too.
+    let mut rejected = after(json!({"state": "Failed", "message": "PR #3 was closed without merging"}));
+    rejected.pipeline.status.clone_from(&scene.pipeline.status);
+    rejected.says("prod", Outcome::Idle, &lines);
     // Whatever comes later is what counts again.
     scene.add_bundle("next", "1.30.0", "2026-04-09T10:25:00Z");
     scene.says(
