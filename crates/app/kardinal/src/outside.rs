@@ -121,7 +121,8 @@ mod tests {
             .unwrap();
             read
         });
-        let answer = outside.http.post(url).send().await.unwrap();
+        // Nobody answers elsewhere: whoever goes there fails here.
+        let answer = outside.http.post(url).timeout(CONNECT).send().await.unwrap();
         assert!(answering.join().unwrap() > 0);
         assert_eq!(answer.status().as_u16(), 307);
         assert_eq!(
