@@ -105,8 +105,12 @@ async fn a_pull_request_lives_from_creation_to_merge() -> anyhow::Result<()> {
     );
     assert_eq!(second.number, 1);
     assert_eq!(forge.find(HEAD, "main", MARKER).await?.unwrap().number, 1);
-    assert_eq!(forge.find(HEAD, "<!-- kardinal-step: 9999 -->").await?, None, "another step's marker");
-    assert_eq!(forge.find("main", MARKER).await?, None, "another branch");
+    assert_eq!(
+        forge.find(HEAD, "main", "<!-- kardinal-step: 9999 -->").await?,
+        None,
+        "another step's marker"
+    );
+    assert_eq!(forge.find("main", "main", MARKER).await?, None, "another branch");
     let all = gitea.get_json("/repos/operator/app/pulls?state=all")?;
     assert_eq!(all.as_array().unwrap().len(), 1);
     let labels = gitea.get_json("/repos/operator/app/issues/1/labels")?;
@@ -193,7 +197,7 @@ async fn closed_ones_are_found_on_any_page_and_the_newest_counts() -> anyhow::Re
         NewPullRequest { marker: "<!-- second -->".to_owned(), body: "<!-- second -->".to_owned(), ..new };
     assert_eq!(forge.create(&second).await?.number, 7);
     assert_eq!(forge.find(HEAD, "main", MARKER).await?.unwrap().number, 1);
-    assert_eq!(forge.find(HEAD, "<!-- second -->").await?.unwrap().number, 7);
+    assert_eq!(forge.find(HEAD, "main", "<!-- second -->").await?.unwrap().number, 7);
     // One that somebody opened by hand from our branch is not ours.
     let third =
         NewPullRequest { marker: "<!-- third -->".to_owned(), body: "<!-- third -->".to_owned(), ..second };

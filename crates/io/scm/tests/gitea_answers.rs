@@ -64,7 +64,7 @@ async fn pages_end_without_a_count_and_without_links() {
     .await;
     let forge = open(GitProvider::Gitea, &server.repository(), &token(), None, &http()).unwrap();
     assert_eq!(forge.find(HEAD, "main", MARKER).await.unwrap().unwrap().number, 1);
-    assert_eq!(forge.find(HEAD, "another").await.unwrap(), None);
+    assert_eq!(forge.find(HEAD, "main", "another").await.unwrap(), None);
     assert_eq!(server.log().len(), 2 + 3);
 }
 

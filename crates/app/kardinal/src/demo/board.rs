@@ -193,6 +193,7 @@ mod tests {
             waits,
             outcome,
             result: String::new(),
+            has: Vec::new(),
             notes: Vec::new(),
         }
     }
