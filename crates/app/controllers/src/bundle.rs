@@ -13,7 +13,6 @@ use serde_json::Value;
 use crate::driver::{self, Key, Next};
 use crate::forges::Trouble;
 use crate::objects::{self, about, all_keys, before_and_after, get, gvk, key_of, keys, label, list, text};
-use crate::promotion_step::neighbour;
 use crate::{Context, facets};
 
 /// Where a step stands.
@@ -265,7 +264,11 @@ async fn look_for(context: &Context, namespace: &str, search: &Search) -> Commit
         Ok(remote) => remote,
         Err(Trouble::Problem(message) | Trouble::Fault(message)) => return Commit::Unreachable(message),
     };
-    let source = neighbour(&remote, &search.commit.repository);
+    let source = match context.source(namespace, &remote, &search.commit.repository) {
+        Ok(source) => source,
+        // Whose repository it is does not change by itself.
+        Err(Trouble::Problem(message) | Trouble::Fault(message)) => return Commit::Missing(message),
+    };
     let repositories = &context.repositories;
     let found = async {
         let id = repositories.resolve(&source, &search.commit.sha).await?;

@@ -280,6 +280,18 @@ impl Context {
         }
     }
 
+    /// Another repository that a step takes something from, with the same credentials if it is on the same host. A Bundle
+    /// may name any repository, and strangers must not be told a secret.
+    pub(crate) fn source(&self, namespace: &str, remote: &Remote, url: &str) -> Result<Remote, Trouble> {
+        self.check_home(namespace, None, url)?;
+        let origin = |url: &str| {
+            reqwest::Url::parse(url).ok().map(|url| url.origin()).filter(|origin| origin.is_tuple())
+        };
+        let near = origin(url).is_some() && origin(url) == origin(&remote.url);
+        let credentials = if near { remote.credentials.clone() } else { kardinal_git::Credentials::None };
+        Ok(Remote { url: url.to_owned(), credentials, ca: remote.ca.clone() })
+    }
+
     /// What the step's Secret holds for Git; nothing when it names none.
     async fn taken(&self, namespace: &str, step: &PromotionStep) -> Result<Arc<Taken>, Trouble> {
         let Some(git) = &step.spec.git else {

@@ -43,6 +43,26 @@ where
     found.filter_map(|(_, object)| read(object)).collect()
 }
 
+/// The same, where one that cannot be read must not pass for one that is not there.
+pub(crate) fn list_all<K>(
+    view: &View,
+    namespace: &str,
+    facet: &'static str,
+    value: &str,
+) -> Result<Vec<K>, String>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    let Some(store) = view.kind(&gvk::<K>()) else { return Ok(Vec::new()) };
+    let found = store.filed(Some(namespace), (facet, value.to_owned()));
+    found
+        .map(|((namespace, name), object)| {
+            let kind = K::kind(&());
+            read(object).ok_or_else(|| format!("{kind} `{name}` in namespace `{namespace}` cannot be read"))
+        })
+        .collect()
+}
+
 /// The names of the objects of a namespace (or of all) with this facet.
 pub(crate) fn keys<K>(view: &View, namespace: Option<&str>, facet: &'static str, value: &str) -> Vec<Key>
 where

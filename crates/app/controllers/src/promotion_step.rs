@@ -20,7 +20,6 @@ use kardinal_planner::promotion_step::{self as planner, Effect, MANAGER, Outcome
 use crate::Context;
 use crate::driver::{self, Key, Next};
 use crate::objects;
-pub(crate) use edit::neighbour;
 use observe::Observation;
 use routes::Following;
 
@@ -38,6 +37,8 @@ struct Memory {
     /// Which step it is about: one that was made anew under the same name is another one.
     uid: String,
     pull_request: Option<PullRequest>,
+    /// Whether one was looked for in vain.
+    has_no_pull_request: bool,
     /// Whether a revision contains the promoted commit.
     contains: BTreeMap<String, bool>,
     /// How often in a row the world has failed.
@@ -146,11 +147,14 @@ impl Controller {
     fn learn(&self, key: &Key, effect: &Effect, outcome: &Outcome) {
         self.remember(key, |memory| {
             memory.faults = match outcome {
-                Outcome::Fault { .. } | Outcome::Blocked { .. } => memory.faults.saturating_add(1),
+                Outcome::Fault { .. } | Outcome::Blocked { .. } | Outcome::Refused { .. } => {
+                    memory.faults.saturating_add(1)
+                }
                 _ => 0,
             };
             match (effect, outcome) {
                 (_, Outcome::PullRequest(found)) => memory.pull_request = Some(found.clone()),
+                (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) => memory.has_no_pull_request = true,
                 // A definite no changes nothing: reading again would only take back what was just written down.
                 (_, Outcome::Blocked { .. }) => {}
                 (Effect::ClosePullRequest { .. } | Effect::MergePullRequest { .. }, _) => {

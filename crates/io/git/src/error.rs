@@ -47,14 +47,14 @@ impl Error {
     }
 }
 
-/// A change that could not be made: the user's problem, with the stage at which it showed.
+/// A change that could not be made.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct ChangeError {
     /// What is wrong and what to do about it.
     pub message: String,
-    /// The part of the change that failed, for example the name of a step.
-    pub stage: &'static str,
+    /// Whether something outside failed, so that the same change of the same tree may succeed later.
+    pub may_pass: bool,
 }
 
 /// How an operation ended inside this crate, before the caller's view of it is settled.

@@ -229,7 +229,7 @@ impl Session {
         let wanted = match self.edited(order, parent).await {
             Ok(edited) => edited.tree,
             // It cannot be made there, so nobody has made it there for us.
-            Err(Failure::Plain(Error::Change(_))) => return Ok(false),
+            Err(Failure::Plain(Error::Change(error))) if !error.may_pass => return Ok(false),
             Err(failure) => return Err(failure),
         };
         let tree = self.with_store(move |store| objects::tree_of(&store.local(), commit)).await?;

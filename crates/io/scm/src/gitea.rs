@@ -150,6 +150,8 @@ impl Gitea {
     }
 
     async fn merge_at(&self, number: u64, head_sha: &str, base: &str) -> Result<PullRequest, Error> {
+        let style = self.merge_style().await?;
+        // Read last: between this and the merge nothing else is asked.
         let before = self.read(number).await?;
         if before.state() == PullRequestState::Merged {
             return Ok(before.into_pull_request());
@@ -157,7 +159,6 @@ impl Gitea {
         if before.base() != base {
             return Err(redirected(number, base, before.base()));
         }
-        let style = self.merge_style().await?;
         let body = json!({ "Do": style, "head_commit_id": head_sha });
         let url = self.api.pull(number, &["merge"]);
         let answer = self.api.ask("merge_pull_request", Method::POST, url, Some(body)).await?;

@@ -162,6 +162,8 @@ impl Github {
     }
 
     async fn merge_at(&self, number: u64, head_sha: &str, base: &str) -> Result<PullRequest, Error> {
+        let body = json!({ "sha": head_sha, "merge_method": self.merge_method().await? });
+        // Read last: between this and the merge nothing else is asked.
         let before = self.read(number).await?;
         if before.state() == PullRequestState::Merged {
             return Ok(before.into_pull_request());
@@ -169,7 +171,6 @@ impl Github {
         if before.base() != base {
             return Err(redirected(number, base, before.base()));
         }
-        let body = json!({ "sha": head_sha, "merge_method": self.merge_method().await? });
         let url = self.api.pull(number, &["merge"]);
         let answer = self.api.ask("merge_pull_request", Method::PUT, url, Some(body)).await?;
         let now = self.read(number).await?;

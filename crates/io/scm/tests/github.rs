@@ -6,7 +6,7 @@
 mod server;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use kardinal_api::kardinal::GitProvider;
@@ -286,12 +286,16 @@ async fn get_knows_who_approves() {
 
 #[tokio::test]
 async fn a_merge_names_the_commit_and_a_way_that_the_repository_allows() {
-    let server = Server::start(|asked, _| match asked.what().as_str() {
+    let is_merged = AtomicBool::new(false);
+    let server = Server::start(move |asked, _| match asked.what().as_str() {
         "GET /repos/acme/app" => {
             Say::json(200, &json!({ "allow_merge_commit": false, "allow_squash_merge": true }))
         }
-        "PUT /repos/acme/app/pulls/5/merge" => Say::json(200, &json!({ "merged": true })),
-        _ => {
+        "PUT /repos/acme/app/pulls/5/merge" => {
+            is_merged.store(true, Ordering::SeqCst);
+            Say::json(200, &json!({ "merged": true }))
+        }
+        _ if is_merged.load(Ordering::SeqCst) => {
             let merged = [
                 ("state", json!("closed")),
                 ("merged_at", json!("2026-11-02T10:00:00Z")),
@@ -299,13 +303,31 @@ async fn a_merge_names_the_commit_and_a_way_that_the_repository_allows() {
             ];
             Say::json(200, &with(ours(5), &merged))
         }
+        _ => Say::json(200, &ours(5)),
     })
     .await;
     let merged = forge(&server).merge(5, "1111", "main").await.unwrap();
     assert_eq!((merged.state, merged.merged_by.as_deref()), (PullRequestState::Merged, Some("alice")));
     assert!(merged.merge_commit.is_some());
     let asked = server.asked();
-    assert_eq!(asked[1].body, json!({ "sha": "1111", "merge_method": "squash" }));
+    assert_eq!(
+        asked[1].what(),
+        "GET /repos/acme/app/pulls/5",
+        "where it goes is read right before the merge"
+    );
+    assert_eq!(asked[2].body, json!({ "sha": "1111", "merge_method": "squash" }));
+}
+
+#[tokio::test]
+async fn a_pull_request_that_was_pointed_at_another_branch_is_not_merged() {
+    let server = Server::start(|asked, _| match asked.what().as_str() {
+        "GET /repos/acme/app" => Say::json(200, &json!({})),
+        _ => Say::json(200, &ours(5)),
+    })
+    .await;
+    let refusal = forge(&server).merge(5, "1111", "release").await.unwrap_err().to_string();
+    assert!(refusal.contains("goes into `main` by now instead of `release`"), "{refusal}");
+    assert!(server.asked().iter().all(|asked| !asked.what().starts_with("PUT")));
 }
 
 #[tokio::test]

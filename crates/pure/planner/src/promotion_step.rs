@@ -70,6 +70,8 @@ pub struct Snapshot<'a> {
     /// The pull request as last read; `None` when it was not read since the process started, or since an effect on
     /// it was left without an answer.
     pub pull_request: Option<&'a PullRequest>,
+    /// Whether a pull request was looked for in vain since the process started.
+    pub has_no_pull_request: bool,
     /// What was seen of the environment, while the step checks health.
     pub health: Option<&'a HealthFacts>,
     /// The Bundle that was verified last in the environment.
@@ -475,8 +477,8 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
         return organisation::unknown(snapshot, unknown);
     }
     match snapshot.key {
-        Some(key) if key.proves_progress(step) => {}
-        _ if is_over(step) && step.metadata.deletion_timestamp.is_none() => return Plan::default(),
+        Some(_) if is_proven(snapshot) => {}
+        _ if is_over(step) && step.metadata.deletion_timestamp.is_none() => return waiting::orphan(snapshot),
         Some(_) => return Plan::act(Effect::ForgetStatus),
         // Nothing is cleared up by a record of which nobody knows whose it is.
         None => return Plan { wake: Some(organisation::ask_again(snapshot)), ..Plan::default() },
@@ -494,6 +496,15 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     plan
 }
 
+/// Whether the controller itself wrote the status, for the step and the Bundle as they are now.
+fn is_proven(snapshot: &Snapshot<'_>) -> bool {
+    let begun_with =
+        snapshot.step.status.as_ref().and_then(|status| draft::output(status, draft::BUNDLE_UID));
+    let now = snapshot.bundle.and_then(|bundle| bundle.metadata.uid.as_deref());
+    let same = begun_with.is_none() || now.is_none() || begun_with == now;
+    same && snapshot.key.is_some_and(|key| key.proves_progress(snapshot.step))
+}
+
 /// What speaks against an effect that was planned a while ago, when nothing but the push is left to do. `files` are those
 /// that really change: a gate that guards a place must not depend on how a step describes what it writes.
 pub fn objection(snapshot: &Snapshot<'_>, effect: &Effect, files: &[String]) -> Option<Outcome> {
@@ -503,7 +514,10 @@ pub fn objection(snapshot: &Snapshot<'_>, effect: &Effect, files: &[String]) -> 
         let message = told.unwrap_or_else(|| "what is to be done has changed in the meantime".to_owned());
         return Some(Outcome::Held { message });
     }
-    let target = target(snapshot.step, snapshot.bundle?.spec.kind());
+    let Some(bundle) = snapshot.bundle else {
+        return Some(Outcome::Held { message: "the Bundle is gone".to_owned() });
+    };
+    let target = target(snapshot.step, bundle.spec.kind());
     let strange = files.iter().find(|file| !target.covers(file))?;
     let message =
         format!("the change would write `{strange}`, which is not where this step says that it writes");
@@ -555,6 +569,17 @@ pub fn tells_people(step: &PromotionStep, bundle: &Bundle) -> bool {
         }
         _ => false,
     }
+}
+
+/// The number of the step's pull request.
+pub(crate) fn pull_request_number(status: &PromotionStepStatus) -> Option<&str> {
+    draft::output(status, draft::PR_NUMBER)
+}
+
+/// Whether the pull request was last seen with a newest commit that is not the step's own, or into another branch.
+pub(crate) fn holds_foreign_commits(status: &PromotionStepStatus) -> bool {
+    let head = draft::output(status, draft::PR_HEAD);
+    head.is_some() && head != draft::output(status, draft::COMMIT)
 }
 
 /// The commit whose arrival in the environment is waited for.

@@ -48,7 +48,7 @@ impl<C: Change> Change for Confirmed<C> {
             match answered.await {
                 Ok(true) => Ok(()),
                 Ok(false) | Err(_) => {
-                    Err(ChangeError { message: "it may not go out any more".to_owned(), stage: "confirm" })
+                    Err(ChangeError { message: "it may not go out any more".to_owned(), may_pass: false })
                 }
             }
         }

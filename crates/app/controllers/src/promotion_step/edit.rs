@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use kardinal_git::{Budget, Change, ChangeError, Credentials, EntryKind, FileChange, Remote, Tree, Write};
+use kardinal_git::{Budget, Change, ChangeError, EntryKind, FileChange, Remote, Tree, Write};
 use kardinal_manifest::{helm, kustomize, replace, yaml};
 use kardinal_planner::promotion_step::{CommitOrder, Edit, ImageMove, MergeStrategy, image_moves};
 
@@ -72,16 +72,14 @@ impl Edits {
     /// What a commit changes; both commits may be named by the beginning of their ids.
     async fn changes(
         &self,
-        source: &Remote,
+        repository: &str,
         from: Option<&str>,
         to: &str,
         budget: &Budget,
     ) -> Result<Vec<FileChange>, kardinal_git::Error> {
-        if let Err(Trouble::Problem(why) | Trouble::Fault(why)) =
-            self.context.check_home(&self.namespace, None, &source.url)
-        {
-            return Err(kardinal_git::Error::problem(why));
-        }
+        let source = self.context.source(&self.namespace, &self.remote, repository);
+        let source = &source
+            .map_err(|(Trouble::Problem(why) | Trouble::Fault(why))| kardinal_git::Error::problem(why))?;
         let repositories = &self.context.repositories;
         let to = repositories.resolve(source, to).await?;
         let from = match from {
@@ -94,7 +92,7 @@ impl Edits {
     }
 
     async fn edit(&self, files: &mut Files<'_>, edit: &Edit) -> Result<(), ChangeError> {
-        let stop = |message: String| ChangeError { message, stage: "edit" };
+        let stop = |message: String| ChangeError { message, may_pass: false };
         match edit {
             Edit::KustomizeImages { images, .. } => {
                 let (path, text) = files.kustomization().map_err(stop)?;
@@ -126,8 +124,7 @@ impl Edits {
                 files.write(place, after.into_bytes()).map_err(stop)?;
             }
             Edit::ConfigMerge { repository, sha, instead_of, strategy, source_path, .. } => {
-                let source = neighbour(&self.remote, repository);
-                let changes = self.changes(&source, instead_of.as_deref(), sha, files.tree.budget()).await;
+                let changes = self.changes(repository, instead_of.as_deref(), sha, files.tree.budget()).await;
                 let changes = changes.map_err(|error| match error {
                     // However often it is tried: the Bundle says something that is not there.
                     kardinal_git::Error::NoCommit(message) => stop(format!(
@@ -137,7 +134,7 @@ impl Edits {
                     error => {
                         let message = error.to_string();
                         self.found().trouble = Some(error);
-                        stop(message)
+                        ChangeError { message, may_pass: true }
                     }
                 })?;
                 files.merge(changes, *strategy, source_path.as_deref()).map_err(stop)?;
@@ -145,8 +142,8 @@ impl Edits {
             Edit::KustomizeBuild { output, .. } => {
                 let renderer =
                     Renderer { program: self.context.kustomize.as_deref(), reach: &self.context.reach };
-                let rendered =
-                    renderer.render(files.tree, &files.changed, files.directory).await.map_err(stop)?;
+                let rendered = renderer.render(files.tree, &files.changed, files.directory).await;
+                let rendered = rendered.map_err(|message| ChangeError { message, may_pass: true })?;
                 let place = files.place(output).map_err(stop)?;
                 files.write(place, rendered).map_err(stop)?;
             }
@@ -170,16 +167,6 @@ impl Change for Edits {
         }
         .boxed()
     }
-}
-
-/// Another repository with the same credentials, if it is on the same host. A Bundle may name any repository, and
-/// strangers must not be told a secret.
-pub(crate) fn neighbour(remote: &Remote, url: &str) -> Remote {
-    let origin =
-        |url: &str| reqwest::Url::parse(url).ok().map(|url| url.origin()).filter(|origin| origin.is_tuple());
-    let near = origin(url).is_some() && origin(url) == origin(&remote.url);
-    let credentials = if near { remote.credentials.clone() } else { Credentials::None };
-    Remote { url: url.to_owned(), credentials, ca: remote.ca.clone() }
 }
 
 fn task_of(edit: &Edit) -> usize {

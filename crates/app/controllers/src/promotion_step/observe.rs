@@ -23,7 +23,7 @@ use crate::Context;
 use crate::clusters::Reached;
 use crate::driver::{Key, Next};
 use crate::facets;
-use crate::objects::{get, gvk, label, list, text};
+use crate::objects::{get, gvk, label, list, list_all, text};
 use crate::policy_gate::{others, placed};
 
 /// The kinds that every step is decided from.
@@ -50,6 +50,7 @@ pub(super) struct Observation {
     gates: Vec<(PolicyGate, Option<Place>)>,
     gate_texts: BTreeMap<String, String>,
     pull_request: Option<PullRequest>,
+    has_no_pull_request: bool,
     health: Option<HealthFacts>,
     previous: Option<Bundle>,
     reverted: Option<Bundle>,
@@ -70,6 +71,7 @@ impl Observation {
             gates: self.gates.iter().map(|(gate, _)| (named(gate), gate)).collect(),
             gate_texts: self.gate_texts.clone(),
             pull_request: self.pull_request.as_ref(),
+            has_no_pull_request: self.has_no_pull_request,
             health: self.health.as_ref(),
             previous: self.previous.as_ref(),
             reverted: self.reverted.as_ref(),
@@ -96,7 +98,8 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         return Err(Next::At(None));
     }
     let (namespace, name) = key;
-    let step: PromotionStep = get(&view, namespace, name).ok_or(Next::Never)?;
+    let step: PromotionStep =
+        get(&view, namespace, name).or_else(|| unreadable(&view, key)).ok_or(Next::Never)?;
     if !context.serves(&step) {
         return Err(Next::At(None));
     }
@@ -136,7 +139,8 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
             None
         }
     };
-    let pull_request = controller.remember(key, |memory| memory.pull_request.clone());
+    let (pull_request, has_no_pull_request) =
+        controller.remember(key, |memory| (memory.pull_request.clone(), memory.has_no_pull_request));
     Ok(Observation {
         key: key.clone(),
         step,
@@ -148,6 +152,7 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         gates,
         gate_texts,
         pull_request,
+        has_no_pull_request,
         health,
         previous: before,
         reverted,
@@ -155,6 +160,15 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         organisation,
         key_to_seal: seal.ok(),
     })
+}
+
+/// A step whose status cannot be read, with another one in its place that nobody has written: it is taken away as any
+/// status that is not ours.
+fn unreadable(view: &View, key: &Key) -> Option<PromotionStep> {
+    let mut object = view.kind(&gvk::<PromotionStep>())?.get(Some(&key.0), &key.1)?.tree().clone();
+    let outputs = serde_json::json!({"outputs": {"status": "unreadable"}});
+    object.as_object_mut()?.insert("status".to_owned(), outputs);
+    serde_json::from_value(object).ok()
 }
 
 /// The steps with this facet in the namespace of a step, other than itself.
@@ -188,7 +202,10 @@ fn ask(
     };
     let namespace = step.metadata.namespace.as_deref().unwrap_or_default();
     let policies = context.policy_namespaces.iter();
-    let gates: Vec<PolicyGate> = policies.flat_map(|place| list(view, place, facets::BUNDLE, "")).collect();
+    let gates: Result<Vec<Vec<PolicyGate>>, String> =
+        policies.map(|place| list_all(view, place, facets::BUNDLE, "")).collect();
+    // One that cannot be read may be the one that is closed.
+    let gates: Vec<PolicyGate> = gates?.into_iter().flatten().collect();
     let steps: Vec<PromotionStep> = list(view, namespace, facets::BUNDLE, &step.spec.bundle_ref);
     let (policy_namespaces, steps) = (context.policy_namespaces.as_slice(), steps.as_slice());
     let gates = gates.as_slice();

@@ -149,7 +149,7 @@ impl Change for Broken {
 }
 
 pub(crate) fn failed(message: &str) -> ChangeError {
-    ChangeError { message: message.to_owned(), stage: "update" }
+    ChangeError { message: message.to_owned(), may_pass: false }
 }
 
 pub(crate) fn put(path: &str, content: &[u8]) -> Write {

@@ -109,3 +109,33 @@ async fn a_change_is_confirmed_with_its_files_when_only_the_push_is_left() {
     assert_eq!(bench.subjects("main"), ["first"]);
     assert_eq!(bench.git().tip(&bench.remote(), BRANCH).await.unwrap(), None);
 }
+
+/// A change that something outside keeps from being made, once.
+struct Interrupted {
+    is_down: AtomicBool,
+}
+
+impl Change for Interrupted {
+    fn apply<'a>(&'a self, _: &'a dyn Tree) -> BoxFuture<'a, Result<Vec<Write>, ChangeError>> {
+        let is_down = self.is_down.swap(false, Ordering::SeqCst);
+        Box::pin(async move {
+            match is_down {
+                true => {
+                    Err(ChangeError { message: "the other repository is away".to_owned(), may_pass: true })
+                }
+                false => Ok(vec![put("x", b"ours")]),
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn our_own_commit_is_not_given_up_because_something_outside_failed() {
+    let bench = Bench::new();
+    let made = order("one", Fixed(vec![put("x", b"ours")]));
+    let first = bench.git().commit(&bench.remote(), &made).await.unwrap();
+    let again = order("one", Interrupted { is_down: AtomicBool::new(true) });
+    bench.git().commit(&bench.remote(), &again).await.unwrap_err();
+    let found = bench.git().commit(&bench.remote(), &again).await.unwrap();
+    assert_eq!((found.kind, found.commit), (Outcome::AlreadyThere, first.commit));
+}

@@ -33,7 +33,8 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GateEvidence {
-    /// The name of the gate template.
+    /// The name of the gate template. `paused` and `own-commit` tell that a merge disregarded a pause, or brought in what
+    /// kardinal did not write.
     pub name: String,
     /// The answer.
     pub result: GateResult,

@@ -167,8 +167,8 @@ pub struct PromotionStepStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub seal: Option<String>,
-    /// Proves that the controller itself wrote how far the step has come, for the step as its spec is now. A status
-    /// without it is taken away, and the step begins again.
+    /// Proves that the controller itself wrote how far the step has come, for the step as its spec is now. The status of
+    /// an unfinished step without it is taken away, and the step begins again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub progress_seal: Option<String>,

@@ -331,6 +331,22 @@ fn a_time_without_a_seal_does_not_count_for_the_organisation() {
 }
 
 #[test]
+fn a_pull_request_with_commits_of_others_is_not_said_to_be_merged_by_kardinal() {
+    let said = "PR #3 waits for a person to look at it: its newest commit `5trange` is not kardinal's";
+    let status = json!({
+        "state": "WaitingForMerge", "prURL": "https://example.com/pull/3", "message": said,
+        "outputs": {"prNumber": "3", "prHead": "5trange", "commit": "c0ffee"},
+    });
+    let mut scene = Scene::at_the_gates().step("prod", status);
+    scene.now = "2026-04-09T10:50:00Z".parse().unwrap();
+    scene.says(
+        "prod",
+        Outcome::Waiting,
+        &[said, "no ETA: needs a person to look at PR #3, and to merge or close it"],
+    );
+}
+
+#[test]
 fn a_pull_request_with_conflicts_says_so() {
     let said = "PR #3 has conflicts with `main`: resolve them, then merge it";
     let status = json!({"state": "WaitingForMerge", "prURL": "https://example.com/pull/3", "message": said});

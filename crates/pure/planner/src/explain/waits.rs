@@ -9,7 +9,9 @@ use super::outside::{action, silence};
 use super::text::{display_version, roughly};
 use super::{Gate, GateVerdict, Outcome, Promotion, Wait, WaitOn, World};
 use crate::bundle::{name_of, takes_back, why};
-use crate::promotion_step::{Ending, ending, lane};
+use crate::promotion_step::{
+    Ending, ending, holds_foreign_commits, lane, promoted_commit, pull_request_number,
+};
 use crate::shard::shard_of;
 
 /// What is waited for, the most important first. `before` are the environments that were explained already.
@@ -176,31 +178,29 @@ fn pull_request(journey: &Journey<'_>) -> Wait {
     let status = journey.step.and_then(|step| step.status.as_ref());
     let url = status.and_then(|status| status.pr_url.clone());
     let url = url.or_else(|| journey.entry().and_then(|entry| entry.pr_url.clone())).unwrap_or_default();
-    let number =
-        status.and_then(|status| status.outputs.get("prNumber").cloned()).or_else(|| number_of(&url));
+    let number = status.and_then(pull_request_number).map(str::to_owned).or_else(|| number_of(&url));
     let name = number.map_or_else(|| "the pull request".to_owned(), |number| format!("PR #{number}"));
     let conflict = status.and_then(|status| status.message.clone()).filter(|said| said.contains("conflict"));
     let in_conflict = conflict.is_some();
-    let detail = match conflict {
-        Some(conflict) => format!("{url} ({conflict})"),
+    let foreign = status.is_some_and(holds_foreign_commits);
+    let detail = match conflict.or_else(|| foreign.then(|| status?.message.clone()).flatten()) {
+        Some(trouble) => format!("{url} ({trouble})"),
         None => url,
     };
     let reviewed =
         journey.step.is_none_or(|step| step.spec.approval.unwrap_or_default() == Approval::PrReview);
-    let basis = match (in_conflict, reviewed) {
-        (true, _) => format!("needs a person to resolve the conflicts or to close {name}"),
-        (false, true) => format!("needs a person to merge {name}"),
-        (false, false) => format!("kardinal merges {name} by itself"),
+    let basis = match (in_conflict, foreign, reviewed) {
+        (true, _, _) => format!("needs a person to resolve the conflicts or to close {name}"),
+        (false, true, _) => format!("needs a person to look at {name}, and to merge or close it"),
+        (false, false, true) => format!("needs a person to merge {name}"),
+        (false, false, false) => format!("kardinal merges {name} by itself"),
     };
     Wait { on: WaitOn::PullRequest, name, detail, eta: None, deadline: None, basis }
 }
 
 /// Whether something was written already; the gates are asked up to then.
 fn has_begun(journey: &Journey<'_>) -> bool {
-    journey
-        .step
-        .and_then(|step| step.status.as_ref())
-        .is_some_and(|status| status.outputs.contains_key("commit"))
+    journey.step.and_then(|step| step.status.as_ref()).and_then(promoted_commit).is_some()
 }
 
 /// The digits at the end of a pull request's URL.

@@ -7,7 +7,7 @@ use super::create::{HEAD, in_time, name_head};
 use super::history::{
     FORCE, History, carries_kind, has_failed, is_under_way, is_verified, parts, taken_back,
 };
-use super::present::gone;
+use super::present::{Present, gone, present};
 use super::request::SOURCE_ANNOTATION;
 use super::wish::{Answer, Wish, already, lost};
 use crate::bundle::names::short_hash;
@@ -28,6 +28,10 @@ pub fn rollback<'a>(wish: &Wish<'a>, emergency: bool, now: Timestamp) -> Result<
     }
     let history = History::latest(wish.bundles, environment);
     let Some((current, history)) = history.and_then(|history| Some((history.present()?, history))) else {
+        // The only Bundle that ever came may be gone.
+        if let Some(Present::Gone(presence)) = present(wish.pipeline, wish.bundles, environment).first() {
+            return Err(lost(presence));
+        }
         return Err(Problem::new("environment", format!("no Bundle has reached `{environment}` yet"))
             .hint("there is nothing to take back"));
     };

@@ -8,6 +8,8 @@ use super::tasks::{Task, TaskKind};
 use super::{Note, Plan, Snapshot, change};
 use crate::seal::Claim;
 
+/// The uid of the Bundle that the step began with: another one may get the same name.
+pub(super) const BUNDLE_UID: &str = "bundleUid";
 /// The commit that holds the change.
 pub(super) const COMMIT: &str = "commit";
 /// The commit that it was built on.

@@ -82,8 +82,10 @@ pub(super) fn at_merge(
     let then = organisation.map(|organisation| organisation.at(at)).unwrap_or_default();
     let ours = then.iter().map(|answer| Gate { name: &answer.name, source: Source::Organisation(answer) });
     let others = required(snapshot).filter(|gate| matches!(gate.source, Source::Instance(_)));
+    // Of what was closed only later, or nobody knows since when, nobody is accused.
     let forced = |mut evidence: GateEvidence| {
-        if evidence.result == GateResult::Fail {
+        let was_closed = evidence.evaluated_at.is_some_and(|evaluated_at| evaluated_at <= at);
+        if evidence.result == GateResult::Fail && was_closed {
             evidence.forced_by = Some(by.unwrap_or("somebody whom the forge does not name").to_owned());
         }
         evidence
@@ -107,7 +109,10 @@ fn disregarded(
     };
     // A pause that came after the merge has held nobody.
     let hold = snapshot.hold.as_ref().filter(|hold| hold.since.is_none_or(|since| since <= at));
-    let paused = hold.map(|hold| failed(PAUSED, hold.why.clone()));
+    let paused = hold.map(|hold| GateEvidence {
+        evaluated_at: hold.since.map(|_| at),
+        ..failed(PAUSED, hold.why.clone())
+    });
     let strange = super::waiting::foreign(snapshot, pull_request).map(|why| failed(OWN_COMMIT, why));
     paused.into_iter().chain(strange)
 }

@@ -18,7 +18,7 @@ use super::{Effect, Plan, Snapshot, change, pending};
 use crate::bundle::{Route, name_of};
 use crate::seal::{Key, trusted, trusted_previous};
 
-/// How long to wait before that.
+/// How long to wait before what could not be read is asked for again.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// What the organisation's gates say about one step.

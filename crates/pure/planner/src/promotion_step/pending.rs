@@ -2,7 +2,7 @@
 
 use kardinal_api::kardinal::{Bundle, BundlePhase, PromotionState, PromotionStep};
 
-use super::draft::Draft;
+use super::draft::{self, Draft};
 use super::tasks::{Task, tasks};
 use super::{Plan, Snapshot, gates, lane, organisation};
 
@@ -16,14 +16,17 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     match ready(snapshot) {
         Err(waiting) => draft.enter(PromotionState::Pending, waiting),
         Ok(bundle) => match tasks(&snapshot.step.spec, bundle.spec.kind()) {
-            Ok(tasks) => start(&mut draft, snapshot, &tasks),
+            Ok(tasks) => start(&mut draft, snapshot, bundle, &tasks),
             Err(problem) => draft.fail(problem.task, problem.message),
         },
     }
     draft.plan()
 }
 
-fn start(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, tasks: &[Task]) {
+fn start(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, bundle: &Bundle, tasks: &[Task]) {
+    if let Some(uid) = &bundle.metadata.uid {
+        draft.set_output(draft::BUNDLE_UID, uid.clone());
+    }
     draft.list_tasks(tasks);
     draft.status.evidence = Some(gates::evidence(snapshot));
     draft.advance(tasks, "");

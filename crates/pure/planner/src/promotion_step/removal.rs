@@ -18,8 +18,9 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
 }
 
 fn pull_request(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Effect> {
-    // The branch was pushed; whether a pull request was opened may not have been written down.
-    if draft.output(draft::PR_STATE).is_none() && pushed_branch(snapshot, draft) {
+    // Whether a pull request was opened may not have been written down, nor the push.
+    let may_exist = pushed_branch(snapshot, draft) || draft.output(draft::COMMIT).is_none();
+    if draft.output(draft::PR_STATE).is_none() && may_exist {
         return Some(change::find(snapshot.step));
     }
     waiting::close(snapshot, draft, why(snapshot))

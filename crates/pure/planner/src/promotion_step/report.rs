@@ -48,11 +48,19 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
     if *effect == Effect::ForgetStatus {
         return forgotten(outcome, attempt);
     }
+    if !super::is_proven(snapshot) {
+        // To write anything down would make the rest of the status the controller's own word.
+        let failed =
+            matches!(outcome, Outcome::Fault { .. } | Outcome::Blocked { .. } | Outcome::Refused { .. });
+        let retry = failed.then(|| backoff(attempt.max(1), ""));
+        return Report { status: None, notes: Vec::new(), retry };
+    }
     let mut draft = Draft::new(snapshot);
     let retry = match outcome {
         Outcome::Held { message } => {
             draft.say(message);
-            None
+            // What holds it brings the next pass about; without a pause the same change would be built at once again.
+            Some(pause(1))
         }
         Outcome::Overtaken { message } => {
             draft.say(message);
@@ -88,7 +96,7 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
         }
         Outcome::Refused { message, .. } if is_rebuild(effect) => {
             draft.block(&format!("{}: {message}", doing(effect)));
-            Some(pause(attempt))
+            Some(backoff(attempt, snapshot.step.metadata.uid.as_deref().unwrap_or_default()))
         }
         Outcome::Blocked { message } => {
             draft.block(message);
@@ -121,7 +129,7 @@ fn forgotten(outcome: &Outcome, attempt: u32) -> Report {
     let note = Note { warning: true, reason: "StatusNotOurs".to_owned(), message: message.to_owned() };
     match outcome {
         Outcome::Done => Report { status: None, notes: vec![note], retry: None },
-        _ => Report { status: None, notes: Vec::new(), retry: Some(pause(attempt)) },
+        _ => Report { status: None, notes: Vec::new(), retry: Some(pause(attempt.max(1))) },
     }
 }
 

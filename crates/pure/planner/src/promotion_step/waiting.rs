@@ -6,7 +6,7 @@ use super::draft::{self, Draft, output};
 use super::tasks::{Task, TaskKind, reviewed, tasks};
 use super::{
     CommitOrder, CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change, gates,
-    organisation, pending,
+    organisation, pending, promoting,
 };
 
 /// Forges cut longer descriptions of a commit status, or refuse them.
@@ -275,6 +275,21 @@ pub(super) fn abandon(snapshot: &Snapshot<'_>) -> Plan {
     let why = draft.status.message.as_deref().unwrap_or("the promotion has failed");
     let comment = format!("Closed by kardinal: {}.", body::escape(why));
     Plan { effect: close(snapshot, &draft, comment), ..Plan::default() }
+}
+
+/// What is done for a step that is over by a status that the controller did not write: a pull request of its own that is
+/// still open shows what the gates once said, and nobody would take that back. It is closed; nothing is written down.
+pub(super) fn orphan(snapshot: &Snapshot<'_>) -> Plan {
+    if !promoting::has_finalizer(snapshot) || snapshot.has_no_pull_request {
+        return Plan::default();
+    }
+    let comment = "Closed by kardinal: somebody else wrote the status of its PromotionStep.".to_owned();
+    let effect = match snapshot.pull_request.map(|found| (found.number, found.state)) {
+        None => Some(change::find(snapshot.step)),
+        Some((number, PullRequestState::Open)) => Some(Effect::ClosePullRequest { number, comment }),
+        Some((_, PullRequestState::Merged | PullRequestState::Closed)) => None,
+    };
+    Plan { effect, ..Plan::default() }
 }
 
 /// The way to close a pull request that was open when last heard of. It is read first: it may be merged by now.

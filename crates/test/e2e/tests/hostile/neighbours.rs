@@ -3,7 +3,7 @@
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kardinal_api::forge::PullRequest;
-use kardinal_api::kardinal::PromotionStep;
+use kardinal_api::kardinal::{Bundle, PromotionStep};
 use kardinal_testkit::shop::{APP, IMAGE, kustomization, push_first};
 use kardinal_testkit::world::{in_memory, promotions};
 use kardinal_testkit::{Shop, World, apply};
@@ -67,6 +67,36 @@ fn a_step_uses_no_repository_of_another_namespace() -> anyhow::Result<()> {
         .with_context(|| format!("{provider}, {approval}"))?;
     }
     Ok(())
+}
+
+#[test]
+fn a_bundle_is_told_nothing_of_the_commits_of_another_namespace() -> anyhow::Result<()> {
+    in_memory(promotions(), async |world| {
+        let shop = Shop::open(world, &["dev"]).await?;
+        let theirs = shop.push(&shop.repository, "main", "secret plans", &[("plan", Some("x"))])?;
+        let namespaces: Api<Namespace> = Api::all(world.client.clone());
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(STRANGER.to_owned());
+        namespaces.create(&PostParams::default(), &namespace).await?;
+        let git = json!({"url": "https://git.invalid/own.git"});
+        let pipeline = manifest("Pipeline", APP, &json!({"git": git, "environments": [{"name": "dev"}]}));
+        apply(&world.client, STRANGER, &pipeline).await?;
+        for (name, sha) in [("there", theirs.as_str()), ("not-there", "0123456789abcdef")] {
+            let commit = json!({"repository": shop.url(&shop.repository), "sha": sha});
+            let spec = json!({"type": "config", "artifacts": {"gitCommit": commit}});
+            apply(&world.client, STRANGER, &manifest("Bundle", name, &spec)).await?;
+            let bundles: Api<Bundle> = Api::namespaced(world.client.clone(), STRANGER);
+            world
+                .eventually("the Bundle is refused", async || {
+                    let status = bundles.get(name).await?.status.unwrap_or_default();
+                    let said = format!("{status:?}");
+                    let refused = said.contains("uses only repositories of its own");
+                    Ok(if refused { Ok(()) } else { Err(said) })
+                })
+                .await?;
+        }
+        shop.close().await
+    })
 }
 
 #[test]

@@ -196,7 +196,8 @@ fn a_step_made_anew_under_an_old_name_starts_without_the_old_backoff() -> anyhow
     in_memory(promotions(), async |world| {
         let mut shop = Shop::open(world, &["dev"]).await?;
         shop.run_workloads(&["dev"]);
-        let here = world.workshop.forge.store.path(&world.namespace, "gitops")?;
+        // The folder itself stays: one that is gone is made anew by the forge.
+        let here = world.workshop.forge.store.path(&world.namespace, "gitops")?.join("objects");
         let away = here.with_extension("away");
         std::fs::rename(&here, &away)?;
         shop.pipeline(pipeline(json!([{"name": "dev"}]))).await?;

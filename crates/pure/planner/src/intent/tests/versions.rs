@@ -530,6 +530,11 @@ fn when_the_bundle_of_a_rollback_is_deleted_the_older_version_does_not_seem_to_b
     let problem = life.wish("prod", None, false).unwrap_err();
     assert_eq!(format!("{}: {}", problem.field, problem.message), lost("prod"));
     assert_eq!(life.forward("prod", Some("2"), false), "new 2", "it is not there");
+    // The same where it was the only one that ever came.
+    let all = std::mem::take(&mut life.bundles);
+    let problem = life.wish("prod", None, false).unwrap_err();
+    assert_eq!(format!("{}: {}", problem.field, problem.message), lost("prod"));
+    life.bundles = all;
     // What comes later is known again.
     life.release("3", &ALL);
     assert_eq!(life.forward("prod", None, false), "there 3");

@@ -208,7 +208,15 @@ fn a_pause_holds_the_rebuilding_too_and_what_cannot_be_applied_blocks() {
     let report = scene.tell(&effect, refused);
     assert_eq!(scene.state(), PromotionState::WaitingForMerge, "the base may be mended");
     assert!(scene.message().ends_with("on the newest `main`: `x.yaml` has no image"), "{}", scene.message());
-    assert_eq!(report.retry, Some(SignedDuration::from_secs(1)));
+    let retry = |attempt: u32| {
+        let refused = Outcome::Refused { task: Some(1), message: "`x.yaml` has no image".to_owned() };
+        super::report(&scene.snapshot(), &effect, &refused, attempt).retry.unwrap()
+    };
+    assert!(report.retry.unwrap() < SignedDuration::from_secs(2), "soon at first");
+    assert!(
+        retry(12) >= SignedDuration::from_mins(5),
+        "and seldom in the end: each try costs the forge and Git"
+    );
     scene.hold = held("paused");
     assert!(!matches!(scene.effect(), Effect::Commit(_)));
 }

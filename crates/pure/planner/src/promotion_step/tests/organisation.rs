@@ -150,12 +150,25 @@ fn a_forged_status_proves_nothing_and_is_taken_away() {
 }
 
 #[test]
-fn a_forged_end_closes_nobodys_pull_request() {
+fn a_forged_end_closes_the_steps_own_pull_request_and_nobody_elses() {
     let mut scene = Scene::new(json!({"pr": true}));
     state(&mut scene, "Failed", json!({"prNumber": "3", "prState": "open"}));
     scene.step.status.as_mut().unwrap().progress_seal = None;
     assert_eq!(plan(&scene.snapshot()), Plan::default());
     scene.step.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    let find = plan(&scene.snapshot()).effect.unwrap();
+    assert!(
+        matches!(find, Effect::FindPullRequest { .. }),
+        "by its marker, never by a number that was forged: {find:?}"
+    );
+    let report = scene.tell(&find, Outcome::PullRequest(open_pull_request()));
+    assert_eq!(report.status, None, "what was forged is not sealed");
+    assert!(matches!(plan(&scene.snapshot()).effect, Some(Effect::ClosePullRequest { number: 7, .. })));
+    scene.pull_request = Some(closed_pull_request());
+    assert_eq!(plan(&scene.snapshot()), Plan::default());
+    scene.pull_request = None;
+    scene.has_no_pull_request = true;
+    assert_eq!(plan(&scene.snapshot()), Plan::default());
     scene.step.metadata.deletion_timestamp = from(json!(NOW));
     assert_eq!(
         plan(&scene.snapshot()).effect,
@@ -234,9 +247,13 @@ fn a_rebuilt_commit_whose_record_got_lost_is_found_again() {
 
 #[test]
 fn a_merge_forced_over_a_pause_is_on_record_unless_the_pause_came_later() {
-    for (since, forced) in
-        [(None, true), (Some("2026-04-14T14:04:00Z"), true), (Some("2026-04-14T14:06:00Z"), false)]
-    {
+    let cases = [
+        // Nobody knows since when, so nobody is accused.
+        (None, true, None),
+        (Some("2026-04-14T14:04:00Z"), true, Some("alice")),
+        (Some("2026-04-14T14:06:00Z"), false, None),
+    ];
+    for (since, told, by) in cases {
         let mut scene = Scene::reviewed().opened().kept();
         scene.hold = Some(Hold { why: "hands off".to_owned(), since: since.map(time) });
         scene.pass(SignedDuration::from_mins(7));
@@ -244,12 +261,37 @@ fn a_merge_forced_over_a_pause_is_on_record_unless_the_pause_came_later() {
         scene.plan();
         let evidence = scene.status().evidence.unwrap().policy_gates.unwrap();
         let paused = evidence.iter().find(|gate| gate.name == "paused");
-        assert_eq!(paused.is_some(), forced, "{since:?}");
+        assert_eq!(paused.is_some(), told, "{since:?}");
         if let Some(paused) = paused {
-            assert_eq!((paused.result, paused.forced_by.as_deref()), (GateResult::Fail, Some("alice")));
+            assert_eq!((paused.result, paused.forced_by.as_deref()), (GateResult::Fail, by));
             assert_eq!(paused.reason.as_deref(), Some("hands off"));
         }
     }
+}
+
+#[test]
+fn a_gate_that_closed_after_the_merge_accuses_nobody() {
+    let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).opened().kept();
+    scene.set_gate(
+        "my-app-soak",
+        json!({"ready": false, "reason": "x", "lastEvaluatedAt": "2026-04-14T14:06:00Z"}),
+    );
+    scene.pass(SignedDuration::from_mins(7));
+    scene.pull_request = Some(merged_pull_request());
+    scene.plan();
+    let evidence = scene.status().evidence.unwrap().policy_gates.unwrap();
+    assert_eq!((evidence[0].result, evidence[0].forced_by.as_deref()), (GateResult::Fail, None));
+}
+
+#[test]
+fn another_bundle_of_the_same_name_inherits_no_progress() {
+    let mut scene = Scene::new(json!({"pr": true}));
+    scene.bundle.as_mut().unwrap().metadata.uid = Some("first".to_owned());
+    let mut scene = scene.opened();
+    shown(&mut scene);
+    assert!(matches!(plan(&scene.snapshot()).effect, Some(Effect::MergePullRequest { .. })));
+    scene.bundle.as_mut().unwrap().metadata.uid = Some("second".to_owned());
+    assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::ForgetStatus));
 }
 
 #[test]
