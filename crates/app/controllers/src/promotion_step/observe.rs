@@ -112,10 +112,8 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
     let before = last_verified(&bundles.iter().collect::<Vec<_>>(), &step.spec.environment).cloned();
     let reverted = bundle.as_ref().and_then(rollback_of).and_then(|name| get(&view, namespace, name));
     let now = context.clock.now();
-    let gate_texts = bundle
-        .as_ref()
-        .map(|bundle| gate_texts(&step, bundle, before.as_ref(), &gates, now))
-        .unwrap_or_default();
+    let texts = |bundle: &Bundle| gate_texts(&step, bundle, before.as_ref(), &gates, now);
+    let gate_texts = bundle.as_ref().map(texts).unwrap_or_default();
     let hold = hold(pipeline.as_ref(), &freezes);
     let place = || facets::place(&step.spec.pipeline, &step.spec.environment);
     let others = match is_outside(&step) {

@@ -45,15 +45,8 @@ pub struct Report {
 /// Folds the outcome of an effect into the status. `attempt` says how many troubles there were in a row, this one
 /// included.
 pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attempt: u32) -> Report {
-    if *effect == Effect::ForgetStatus {
-        return forgotten(outcome, attempt);
-    }
-    if !super::is_proven(snapshot) {
-        // To write anything down would make the rest of the status the controller's own word.
-        let failed =
-            matches!(outcome, Outcome::Fault { .. } | Outcome::Blocked { .. } | Outcome::Refused { .. });
-        let retry = failed.then(|| backoff(attempt.max(1), ""));
-        return Report { status: None, notes: Vec::new(), retry };
+    if let Some(report) = unwritten(snapshot, effect, outcome, attempt) {
+        return report;
     }
     let mut draft = Draft::new(snapshot);
     let retry = match outcome {
@@ -122,15 +115,23 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
     Report { status, notes, retry }
 }
 
-/// A status that somebody else wrote is gone; nothing of it is written again.
-fn forgotten(outcome: &Outcome, attempt: u32) -> Report {
+/// The report where a status is not the controller's own: nothing is written down, because that would make the rest of it
+/// the controller's word.
+fn unwritten(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attempt: u32) -> Option<Report> {
+    let forgets = *effect == Effect::ForgetStatus;
+    if !forgets && super::is_proven(snapshot) {
+        return None;
+    }
+    let failed = matches!(
+        outcome,
+        Outcome::Fault { .. } | Outcome::Blocked { .. } | Outcome::Refused { .. } | Outcome::Overtaken { .. }
+    );
     let message =
         "somebody else wrote the status of this step, or changed what the step is about: it begins again";
     let note = Note { warning: true, reason: "StatusNotOurs".to_owned(), message: message.to_owned() };
-    match outcome {
-        Outcome::Done => Report { status: None, notes: vec![note], retry: None },
-        _ => Report { status: None, notes: Vec::new(), retry: Some(pause(attempt.max(1))) },
-    }
+    let notes = if forgets && !failed { vec![note] } else { Vec::new() };
+    let uid = snapshot.step.metadata.uid.as_deref().unwrap_or_default();
+    Some(Report { status: None, notes, retry: failed.then(|| backoff(attempt.max(1), uid)) })
 }
 
 /// How long to wait. Somebody who cannot be reached is tried again soon, so that everything goes on right after the

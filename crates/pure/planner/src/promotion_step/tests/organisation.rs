@@ -111,7 +111,7 @@ fn no_commit_is_merged_but_the_controllers_own_for_the_place_it_was_made_for() {
     shown(&mut scene);
     assert!(matches!(plan(&scene.snapshot()).effect, Some(Effect::MergePullRequest { .. })));
     let good = scene.step.clone();
-    let changes: [(&str, fn(&mut PromotionStep)); 5] = [
+    let changes: [(&str, Forge); 5] = [
         ("another commit", |step| drop(outputs(step).insert(draft::COMMIT.to_owned(), "evil".to_owned()))),
         ("another pull request", |step| drop(outputs(step).insert("prNumber".to_owned(), "8".to_owned()))),
         ("another place", |step| step.spec.path = Some("environments/elsewhere".to_owned())),
@@ -124,6 +124,9 @@ fn no_commit_is_merged_but_the_controllers_own_for_the_place_it_was_made_for() {
         assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::ForgetStatus), "{what}");
     }
 }
+
+/// What somebody does to a step.
+type Forge = fn(&mut PromotionStep);
 
 fn outputs(step: &mut PromotionStep) -> &mut BTreeMap<String, String> {
     &mut step.status.as_mut().unwrap().outputs
