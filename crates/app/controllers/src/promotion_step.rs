@@ -153,7 +153,10 @@ impl Controller {
                 _ => 0,
             };
             match (effect, outcome) {
-                (_, Outcome::PullRequest(found)) => memory.pull_request = Some(found.clone()),
+                (_, Outcome::PullRequest(found)) => {
+                    memory.pull_request = Some(found.clone());
+                    memory.has_no_pull_request = false;
+                }
                 (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) => memory.has_no_pull_request = true,
                 // A definite no changes nothing: reading again would only take back what was just written down.
                 (_, Outcome::Blocked { .. }) => {}

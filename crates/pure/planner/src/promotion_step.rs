@@ -468,7 +468,7 @@ impl Plan {
 /// Decides what to do next. Whatever led there, nothing changes in Git that the organisation's gates hold.
 ///
 /// A status that the controller did not write is nobody's word: the step begins again, and finds what it really has done.
-/// Of one that is over only the record is left, and nothing is done because of it.
+/// One that is over stays as it is; only a pull request of the step's own that is still open is closed.
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let step = snapshot.step;
     if let Err(unknown) = snapshot.organisation
@@ -576,7 +576,7 @@ pub(crate) fn pull_request_number(status: &PromotionStepStatus) -> Option<&str> 
     draft::output(status, draft::PR_NUMBER)
 }
 
-/// Whether the pull request was last seen with a newest commit that is not the step's own, or into another branch.
+/// Whether the pull request was last seen with a newest commit that is not the step's own.
 pub(crate) fn holds_foreign_commits(status: &PromotionStepStatus) -> bool {
     let head = draft::output(status, draft::PR_HEAD);
     head.is_some() && head != draft::output(status, draft::COMMIT)

@@ -40,17 +40,17 @@ async fn carry_out(controller: &Controller, observation: &Observation, effect: &
 
 async fn forget_status(controller: &Controller, observation: &Observation) -> Outcome {
     let (id, metadata) = (controller.id(observation), &observation.step.metadata);
-    match controller.context.forget_status(&id, metadata, MANAGER).await {
-        Answer::Done(_) | Answer::Gone(_) => Outcome::Done,
-        Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
-            Outcome::Fault { message, retry: Retry::Soon }
-        }
-    }
+    of_write(controller.context.forget_status(&id, metadata, MANAGER).await)
 }
 
 async fn finalizer(controller: &Controller, observation: &Observation, on: bool) -> Outcome {
     let (id, metadata) = (controller.id(observation), &observation.step.metadata);
-    match controller.context.set_finalizer(&id, metadata, FINALIZER, on, MANAGER).await {
+    of_write(controller.context.set_finalizer(&id, metadata, FINALIZER, on, MANAGER).await)
+}
+
+/// What came of a write to the step itself: one that is gone needs none any more.
+fn of_write(answer: Answer) -> Outcome {
+    match answer {
         Answer::Done(_) | Answer::Gone(_) => Outcome::Done,
         Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
             Outcome::Fault { message, retry: Retry::Soon }
