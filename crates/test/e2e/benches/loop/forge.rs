@@ -37,7 +37,7 @@ pub(crate) async fn rows() -> anyhow::Result<Vec<Row>> {
     let place = Place::start().await?;
     let (through, counted) = count(&gitea.url).await?;
     let url = url.replace(&gitea.url, &through);
-    place.healthy_workload("workloads", "1.1.0").await?;
+    place.healthy_workload("1.1.0").await?;
     place
         .apply(&json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "gitea", "namespace": "default"},
@@ -49,7 +49,7 @@ pub(crate) async fn rows() -> anyhow::Result<Vec<Row>> {
     // The first Bundle fills the cache; the second one tells.
     place.release("app", "app-1", "1.1.0").await?;
     place.verified(&["app-1".to_owned()]).await?;
-    place.healthy_workload("workloads", "1.2.0").await?;
+    place.healthy_workload("1.2.0").await?;
     place.requests.take();
     counted.store(0, Ordering::Relaxed);
     let started = Instant::now();

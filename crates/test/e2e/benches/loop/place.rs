@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// The image that travels.
 pub(crate) const IMAGE: &str = "ghcr.io/myorg/my-app";
 
+/// Where the workload is that all environments look at.
+const WORKLOADS: &str = "workloads";
+
 /// A control plane.
 pub(crate) struct Place {
     pub(crate) client: kube::Client,
@@ -45,7 +48,9 @@ impl Place {
         let requests = Requests::default();
         let heard = requests.overhear(server.router());
         let outside = workshop.outside(heard.clone(), &requests)?;
-        let controllers = Controllers::start(heard, Arc::new(SystemClock), &Settings::default(), outside);
+        let seen = Some(vec![WORKLOADS.to_owned()]);
+        let settings = Settings { health_namespaces: seen, ..Settings::default() };
+        let controllers = Controllers::start(heard, Arc::new(SystemClock), &settings, outside);
         Ok(Place { client, workshop, requests, controllers, server, _folder: folder })
     }
 
@@ -56,10 +61,10 @@ impl Place {
     }
 
     /// A workload that has the new version already: health costs nothing.
-    pub(crate) async fn healthy_workload(&self, namespace: &str, version: &str) -> anyhow::Result<()> {
+    pub(crate) async fn healthy_workload(&self, version: &str) -> anyhow::Result<()> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let mut wanted = Namespace::default();
-        wanted.metadata.name = Some(namespace.to_owned());
+        wanted.metadata.name = Some(WORKLOADS.to_owned());
         match namespaces.create(&PostParams::default(), &wanted).await {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             made => drop(made?),
@@ -72,7 +77,7 @@ impl Place {
             application: "my-app".to_owned(),
             environments: Vec::new(),
         };
-        simulator.deploy(namespace, &format!("{IMAGE}:{version}")).await?;
+        simulator.deploy(WORKLOADS, &format!("{IMAGE}:{version}")).await?;
         Ok(())
     }
 
@@ -95,7 +100,7 @@ impl Place {
                 json!({
                     "name": environment,
                     "path": format!("{name}/{environment}"),
-                    "health": {"type": "resource", "resource": {"name": "my-app", "namespace": "workloads"}},
+                    "health": {"type": "resource", "resource": {"name": "my-app", "namespace": WORKLOADS}},
                 })
             })
             .collect();
@@ -138,11 +143,13 @@ impl Place {
         let started = Instant::now();
         for name in bundles {
             loop {
-                let phase = api.get(name).await?.status.and_then(|status| status.phase);
-                match phase {
+                let status = api.get(name).await?.status.unwrap_or_default();
+                match status.phase {
                     Some(BundlePhase::Verified) => break,
                     Some(BundlePhase::Failed) => bail!("Bundle `{name}` failed"),
-                    _ if started.elapsed() > PATIENCE => bail!("Bundle `{name}` is still {phase:?}"),
+                    _ if started.elapsed() > PATIENCE => {
+                        bail!("Bundle `{name}` is still on its way: {:?}", status.conditions)
+                    }
                     _ => tokio::time::sleep(Duration::from_millis(2)).await,
                 }
             }

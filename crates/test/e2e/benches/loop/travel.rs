@@ -29,7 +29,7 @@ pub(crate) async fn chain(length: usize) -> anyhow::Result<Vec<Row>> {
     let environments: Vec<String> = (0..length).map(|at| format!("env-{at:03}")).collect();
     let (git, path) = local(&place, "chain")?;
     kardinal_testkit::shop::push_first(&path, &files(&["chain".to_owned()], &environments))?;
-    place.healthy_workload("workloads", "1.1.0").await?;
+    place.healthy_workload("1.1.0").await?;
     place.pipeline("chain", git, &environments).await?;
     place.requests.take();
     let (busy, started) = (cpu()?, Instant::now());
@@ -77,7 +77,7 @@ pub(crate) async fn many(pipelines: usize) -> anyhow::Result<Vec<Row>> {
     let environments = ["dev", "staging", "prod"].map(str::to_owned);
     let (git, path) = local(&place, "many")?;
     kardinal_testkit::shop::push_first(&path, &files(&names, &environments))?;
-    place.healthy_workload("workloads", "1.1.0").await?;
+    place.healthy_workload("1.1.0").await?;
     for name in &names {
         place.pipeline(name, git.clone(), &environments).await?;
     }
