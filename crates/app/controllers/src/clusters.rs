@@ -8,14 +8,15 @@
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use http_body_util::Limited;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::{self, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use jiff::{SignedDuration, Timestamp};
-use kardinal_cluster::{Change, Clock, Kinds, Watches};
+use kardinal_cluster::{Change, Clock, Kinds, Room, Watches};
 use kardinal_graph::Gvk;
 use kardinal_planner::health::{RemoteCluster, Unknown, remote_cluster};
 use kardinal_reach::{Policy, Refused, authority};
@@ -39,6 +40,12 @@ const IDLE: SignedDuration = SignedDuration::from_mins(5);
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long it may take to answer whether it is there.
 const ANSWER: Duration = Duration::from_secs(10);
+/// How much of one answer is read. Longer lists are asked for in smaller pages, watches go on with the next answer.
+const ANSWER_BYTES: usize = 2 << 20;
+/// How much is kept of all clusters that the Secrets of one namespace lead to.
+const ROOM_BYTES: usize = 64 << 20;
+/// How many that may be.
+const CLUSTERS: usize = 16;
 
 type Known = Arc<Mutex<BTreeMap<Key, Arc<Remote>>>>;
 
@@ -50,6 +57,8 @@ pub(crate) struct Clusters {
     /// Which servers may be talked to.
     policy: Policy,
     known: Known,
+    /// What each namespace may take of our memory.
+    rooms: Mutex<BTreeMap<String, Weak<Room>>>,
     /// Where their changes go.
     changes: UnboundedSender<Change>,
     stop: CancellationToken,
@@ -141,7 +150,7 @@ impl Clusters {
         changes: UnboundedSender<Change>,
         stop: CancellationToken,
     ) -> Clusters {
-        Clusters { client, clock, policy, known: Known::default(), changes, stop }
+        Clusters { client, clock, policy, known: Known::default(), rooms: Mutex::default(), changes, stop }
     }
 
     /// The cluster that a Secret leads to; why nothing is known of it, otherwise.
@@ -171,6 +180,7 @@ impl Clusters {
             return Ok(remote);
         }
         self.end(&key);
+        self.has_place_for(&key)?;
         permitted(&self.policy, &way.server).await.map_err(|why| Unknown::Problem(unusable(&key.1, why)))?;
         self.follow(key, way, now).await
     }
@@ -182,12 +192,36 @@ impl Clusters {
         }
     }
 
+    /// Each cluster has tasks and connections of its own, however little it tells.
+    fn has_place_for(&self, (namespace, secret): &Key) -> Result<(), Unknown> {
+        let others = lock(&self.known).keys().filter(|(place, _)| place == namespace).count();
+        if others < CLUSTERS {
+            return Ok(());
+        }
+        Err(Unknown::Problem(format!(
+            "the Secret `{secret}` of `health.cluster` is not used: {CLUSTERS} other clusters are watched for the \
+             namespace `{namespace}`, and more are not"
+        )))
+    }
+
+    /// What the namespace's clusters share.
+    fn room(&self, namespace: &str) -> Arc<Room> {
+        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(room) = rooms.get(namespace).and_then(Weak::upgrade) {
+            return room;
+        }
+        rooms.retain(|_, room| room.strong_count() > 0);
+        let room = Room::new(ROOM_BYTES);
+        rooms.insert(namespace.to_owned(), Arc::downgrade(&room));
+        room
+    }
+
     async fn follow(&self, key: Key, way: RemoteCluster, now: Timestamp) -> Result<Arc<Remote>, Unknown> {
         let client =
             connect(&way, &self.policy).await.map_err(|why| Unknown::Problem(unusable(&key.1, why)))?;
         let kinds = Arc::new(Kinds::new(client.clone()));
         let stop = self.stop.child_token();
-        let (watches, received) = Watches::new(client, kinds, |_, _| Vec::new(), stop.clone());
+        let (watches, received) = Watches::within(self.room(&key.0), client, kinds, stop.clone());
         let times = Mutex::new(Times { read: now, used: now, asked: BTreeMap::new() });
         let (changes, clock) = (self.changes.clone(), self.clock.clone());
         let remote = Arc::new(Remote { watches, way, times, changes, clock, stop });
@@ -299,6 +333,7 @@ async fn connect(way: &RemoteCluster, policy: &Policy) -> Result<kube::Client, S
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(|_| bad(()))?)
         .map_err(BoxError::from)
+        .map_response(|answer: http::Response<_>| answer.map(|body| Limited::new(body, ANSWER_BYTES)))
         .service(legacy::Client::builder(TokioExecutor::new()).build::<_, kube::client::Body>(patient));
     Ok(kube::Client::new(service, config.default_namespace))
 }

@@ -18,5 +18,5 @@ pub use kinds::{Kinds, Resolved};
 pub use leadership::{Leadership, NotLeading};
 pub use lease::Candidate;
 pub use queue::Queue;
-pub use watches::{Change, Facet, View, Watches};
+pub use watches::{Change, Facet, Room, View, Watches};
 pub use write::{Answer, Writer};

@@ -11,6 +11,7 @@
 //! - `synced` is false until the first list arrived: "not seen yet" is never mistaken for "absent".
 
 mod object;
+mod room;
 mod store;
 mod stream;
 
@@ -27,6 +28,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::kinds::Kinds;
 pub use object::Object;
+use room::Keeping;
+pub use room::Room;
 pub use store::{Name, Store};
 
 /// Something that objects of a kind have in common and can be found by, such as `("bundle", "my-app-v1")`.
@@ -56,6 +59,8 @@ pub struct Watches {
     client: kube::Client,
     kinds: Arc<Kinds>,
     facets_of: FacetsOf,
+    /// The bounds of what is kept, if there are any.
+    room: Option<Arc<Room>>,
     running: Mutex<BTreeMap<Gvk, Arc<KindWatch>>>,
     changes: mpsc::UnboundedSender<Change>,
     stop: CancellationToken,
@@ -64,7 +69,7 @@ pub struct Watches {
 
 /// One kind's watch.
 pub(crate) struct KindWatch {
-    pub(crate) gvk: Gvk,
+    keeping: Keeping,
     pub(crate) store: RwLock<Arc<Store>>,
     /// Woken when the server may have begun to serve the kind.
     pub(crate) retry: Notify,
@@ -91,8 +96,22 @@ impl Watches {
         stop: CancellationToken,
     ) -> (Arc<Watches>, mpsc::UnboundedReceiver<Change>) {
         let (changes, receiver) = mpsc::unbounded_channel();
-        let running = Mutex::default();
-        let watches = Watches { client, kinds, facets_of, running, changes, stop, tasks: TaskTracker::new() };
+        let (running, tasks) = (Mutex::default(), TaskTracker::new());
+        let watches = Watches { client, kinds, facets_of, room: None, running, changes, stop, tasks };
+        (Arc::new(watches), receiver)
+    }
+
+    /// Watches of a stranger's cluster, of which no more is kept than `room` has. A kind with more than that is lost.
+    pub fn within(
+        room: Arc<Room>,
+        client: kube::Client,
+        kinds: Arc<Kinds>,
+        stop: CancellationToken,
+    ) -> (Arc<Watches>, mpsc::UnboundedReceiver<Change>) {
+        let (changes, receiver) = mpsc::unbounded_channel();
+        let (running, tasks, room) = (Mutex::default(), TaskTracker::new(), Some(room));
+        let facets_of: FacetsOf = |_, _| Vec::new();
+        let watches = Watches { client, kinds, facets_of, room, running, changes, stop, tasks };
         (Arc::new(watches), receiver)
     }
 
@@ -103,8 +122,8 @@ impl Watches {
             return;
         }
         let watch = Arc::new(KindWatch {
-            gvk: gvk.clone(),
-            store: RwLock::new(Arc::new(Store::new(gvk.clone(), self.facets_of))),
+            keeping: self.keeping(gvk),
+            store: RwLock::new(Arc::new(Store::new(gvk.clone()))),
             retry: Notify::new(),
         });
         running.insert(gvk.clone(), watch.clone());
@@ -116,6 +135,10 @@ impl Watches {
                 () = run => {}
             }
         });
+    }
+
+    fn keeping(&self, gvk: &Gvk) -> Keeping {
+        Keeping { gvk: gvk.clone(), facets_of: self.facets_of, room: self.room.clone() }
     }
 
     /// Lets watches of kinds that were not served look again.
@@ -137,10 +160,20 @@ impl Watches {
 
     /// Makes an object that the server has just answered visible, to everybody, before its watch event arrives.
     pub fn remember(&self, gvk: &Gvk, object: Value) {
+        // One that does not fit is left to the watch, which says so.
+        if let Ok(object) = self.keeping(gvk).keep(object) {
+            self.put(gvk, [object]);
+        }
+    }
+
+    fn put(&self, gvk: &Gvk, objects: impl IntoIterator<Item = (Name, Object)>) {
         let watch = self.running.lock().unwrap_or_else(PoisonError::into_inner).get(gvk).cloned();
-        if let Some(change) = watch.and_then(|watch| watch.write(|store| store.put_answer(object))) {
-            // Nobody listens any more when the controllers stop.
-            let _ = self.changes.send(change);
+        let Some(watch) = watch else { return };
+        for object in objects {
+            if let Some(change) = watch.write(|store| store.put_answer(object)) {
+                // Nobody listens any more when the controllers stop.
+                let _ = self.changes.send(change);
+            }
         }
     }
 
@@ -148,10 +181,9 @@ impl Watches {
     pub async fn look_again(&self, gvk: &Gvk, labels: &str) -> Result<(), kube::Error> {
         let Some(kind) = self.kinds.resolve(gvk).await? else { return Ok(()) };
         let params = ListParams::default().labels(labels);
-        let found = stream::list(&self.client, &Request::new(kind.path(None)), params, gvk).await?;
-        for object in found.into_iter().flat_map(|(items, _)| items) {
-            self.remember(gvk, object);
-        }
+        let request = Request::new(kind.path(None));
+        let found = stream::list(&self.client, &request, params, &self.keeping(gvk)).await?;
+        self.put(gvk, found.into_iter().flat_map(|(items, _)| items));
         Ok(())
     }
 
@@ -161,10 +193,9 @@ impl Watches {
         let read = async {
             let Some(kind) = self.kinds.resolve(gvk).await? else { return Ok(()) };
             let request = Request::new(kind.path(Some(namespace)));
-            let found = stream::list(&self.client, &request, ListParams::default(), gvk).await?;
-            for object in found.into_iter().flat_map(|(items, _)| items) {
-                self.remember(gvk, object);
-            }
+            let found =
+                stream::list(&self.client, &request, ListParams::default(), &self.keeping(gvk)).await?;
+            self.put(gvk, found.into_iter().flat_map(|(items, _)| items));
             Ok(())
         };
         read.await.map_err(|error: kube::Error| stream::reason(&error))

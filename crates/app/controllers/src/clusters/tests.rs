@@ -1,11 +1,17 @@
 //! Secrets that lead to clusters, and clusters that go away.
 
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kardinal_apiserver::{Options, ServeHandle, Server};
+use kardinal_planner::health::Login;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
 use super::*;
@@ -83,7 +89,7 @@ impl Bench {
 
 async fn cluster() -> (Server, ServeHandle) {
     let server = Server::start(Options::default()).await.unwrap();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let handle = server.serve(listener).await.unwrap();
     (server, handle)
 }
@@ -154,7 +160,7 @@ async fn a_cluster_that_went_away_is_known_to_be_lost() {
     handle.stop().await;
     server.shutdown().await;
     // Whoever calls now is the watch, which has found out and tries again.
-    let listener = tokio::net::TcpListener::bind(address).await.unwrap();
+    let listener = TcpListener::bind(address).await.unwrap();
     drop(in_time("its watch tries again", listener.accept()).await.unwrap());
     drop(listener);
     // What was seen is still there, and the watch says that it may be old.
@@ -211,4 +217,159 @@ async fn a_server_whose_name_leads_elsewhere_by_now_is_not_connected_to() {
     let error = connect(&way, &on_a_cluster).await.unwrap().apiserver_version().await.unwrap_err();
     let refused = Refused::within(&error).unwrap_or_else(|| panic!("{error:?}"));
     assert!(refused.to_string().contains("this machine itself"), "{refused}");
+}
+
+/// How a hostile server answers a list.
+#[derive(Clone, Copy)]
+enum Flood {
+    /// With pages of which each promises another one.
+    Pages,
+    /// With one answer that never ends.
+    Endless,
+}
+
+/// A server that says that it has Deployments and floods who lists them. Tells how much was taken from it.
+async fn flood(how: Flood) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let taken = Arc::new(AtomicUsize::new(0));
+    let counter = taken.clone();
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            let counter = counter.clone();
+            // It ends when the other side hangs up.
+            tokio::spawn(async move { drown(BufReader::new(connection), how, &counter).await });
+        }
+    });
+    (address, taken)
+}
+
+async fn drown(mut connection: BufReader<TcpStream>, how: Flood, taken: &AtomicUsize) -> std::io::Result<()> {
+    loop {
+        let mut request = String::new();
+        while !request.ends_with("\r\n\r\n") {
+            if connection.read_line(&mut request).await? == 0 {
+                return Ok(());
+            }
+        }
+        if !request.contains("/deployments") {
+            write(&mut connection, &kinds()).await?;
+            continue;
+        }
+        match how {
+            Flood::Pages => {
+                let page = page();
+                write(&mut connection, &page).await?;
+                taken.fetch_add(page.len(), Ordering::Relaxed);
+            }
+            Flood::Endless => {
+                connection.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await?;
+                loop {
+                    connection.write_all(&[b' '; 64 << 10]).await?;
+                }
+            }
+        }
+    }
+}
+
+async fn write(connection: &mut BufReader<TcpStream>, body: &str) -> std::io::Result<()> {
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+    connection.write_all(head.as_bytes()).await?;
+    connection.write_all(body.as_bytes()).await
+}
+
+fn kinds() -> String {
+    let deployments = json!({"name": "deployments", "singularName": "deployment", "namespaced": true,
+        "kind": "Deployment", "verbs": ["list", "watch"]});
+    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "apps/v1", "resources": [deployments]})
+        .to_string()
+}
+
+/// A page of about a MiB that promises another one.
+fn page() -> String {
+    let item = |at: usize| {
+        json!({"metadata": {"namespace": "prod", "name": format!("d{at}"), "resourceVersion": "1"},
+            "spec": {"filler": "x".repeat(10_000)}})
+    };
+    let items: Vec<_> = (0..100).map(item).collect();
+    json!({"metadata": {"resourceVersion": "1", "continue": "more"}, "items": items}).to_string()
+}
+
+/// Waits until the Deployments of the cluster at an address are lost; says why.
+async fn lost(bench: &Bench, address: SocketAddr) -> String {
+    // Kubeconfigs name no server without TLS, but nothing here depends on it.
+    let way = RemoteCluster {
+        server: format!("http://{address}"),
+        certificate_authority: None,
+        tls_server_name: None,
+        login: Login::Token("it".to_owned()),
+    };
+    let key = ("default".to_owned(), "eu".to_owned());
+    let remote = bench.clusters.follow(key, way, bench.clock.now()).await.ok().unwrap();
+    remote.watches.ensure(&deployments());
+    let why = || remote.watches.view([&deployments()]).lost([&deployments()]).map(str::to_owned);
+    bench.told("it is lost", || why().is_some()).await;
+    assert!(!remote.watches.view([&deployments()]).synced(), "nothing is made of what was seen");
+    why().unwrap()
+}
+
+#[tokio::test]
+async fn a_cluster_whose_list_never_ends_is_lost_when_its_room_is_full() {
+    let bench = Bench::new().await;
+    let (address, taken) = flood(Flood::Pages).await;
+    let why = lost(&bench, address).await;
+    assert!(why.contains("more than the 64 MiB that are kept"), "{why}");
+    let taken = taken.load(Ordering::Relaxed);
+    assert!(taken < 2 * ROOM_BYTES, "{taken} bytes were read");
+}
+
+#[tokio::test]
+async fn a_cluster_that_never_ends_one_answer_is_lost() {
+    let bench = Bench::new().await;
+    let (address, _) = flood(Flood::Endless).await;
+    let why = lost(&bench, address).await;
+    assert!(why.contains("longer than what is read"), "{why}");
+}
+
+#[tokio::test]
+async fn an_ordinary_cluster_with_large_objects_is_read_in_pages_that_fit() {
+    let bench = Bench::new().await;
+    let (server, handle) = cluster().await;
+    let api: Api<ConfigMap> = Api::namespaced(server.client("default"), "default");
+    let write = async |range: std::ops::Range<usize>| {
+        for at in range {
+            let object =
+                json!({"metadata": {"name": format!("c{at}")}, "data": {"a": "x".repeat(200 << 10)}});
+            api.create(&Default::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+        }
+    };
+    write(0..30).await;
+    bench.keep(handle.kubeconfig()).await;
+    let remote = bench.reach().await.ok().unwrap();
+    let maps = Gvk::parse("v1", "ConfigMap").unwrap();
+    remote.watches.ensure(&maps);
+    let count =
+        || remote.watches.view([&maps]).kind(&maps).map_or(0, |kind| kind.list(Some("default")).count());
+    bench.told("the list is complete", || count() == 30).await;
+    // So much in events is more than one answer, too.
+    write(30..60).await;
+    bench.told("the watch has gone on", || count() == 60).await;
+    assert_eq!(remote.watches.view([&maps]).lost([&maps]), None);
+}
+
+#[tokio::test]
+async fn a_namespace_has_so_many_clusters_and_no_more() {
+    let bench = Bench::new().await;
+    let (_server, handle) = cluster().await;
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"kubeconfig": handle.kubeconfig()}});
+    let params = PatchParams::apply("test").force();
+    for at in 0..=CLUSTERS {
+        bench.secrets().patch(&format!("eu-{at}"), &params, &Patch::Apply(&secret)).await.unwrap();
+    }
+    for at in 0..CLUSTERS {
+        assert!(bench.clusters.reach("default", &format!("eu-{at}")).await.is_ok());
+    }
+    let why = problem(bench.clusters.reach("default", &format!("eu-{CLUSTERS}")).await);
+    assert!(why.contains("16 other clusters are watched for the namespace `default`"), "{why}");
 }

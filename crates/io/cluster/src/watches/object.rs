@@ -1,13 +1,14 @@
 //! One object as last seen, in as little room as its use allows.
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Facet;
+use super::room::Taken;
 
 /// One object as last seen. A tree takes ten times the room of its text, so an object that nobody has looked at
 /// lately is kept as text and becomes a tree again when somebody does.
@@ -18,6 +19,8 @@ pub struct Object {
     facets: Box<[Facet]>,
     /// Whether somebody has looked since the last round.
     looked_at: AtomicBool,
+    /// The room that it takes, where that is counted.
+    taken: Option<Arc<Taken>>,
 }
 
 impl Object {
@@ -25,7 +28,28 @@ impl Object {
         let version = version_of(&tree);
         let tree = OnceLock::from(tree);
         let looked_at = AtomicBool::new(true);
-        Object { tree, text: OnceLock::new(), version, facets: facets.into(), looked_at }
+        Object { tree, text: OnceLock::new(), version, facets: facets.into(), looked_at, taken: None }
+    }
+
+    /// An object that is text from the start.
+    pub(super) fn resting(tree: &Value, facets: Vec<Facet>) -> Object {
+        Object {
+            tree: OnceLock::new(),
+            text: OnceLock::from(Box::from(tree.to_string())),
+            version: version_of(tree),
+            facets: facets.into(),
+            looked_at: AtomicBool::new(false),
+            taken: None,
+        }
+    }
+
+    /// The same object, which gives the room back when it goes.
+    pub(super) fn taking(self, taken: Taken) -> Object {
+        Object { taken: Some(Arc::new(taken)), ..self }
+    }
+
+    pub(super) fn text_len(&self) -> usize {
+        self.text().len()
     }
 
     /// The whole object.
@@ -70,6 +94,7 @@ impl Object {
             version: self.version,
             facets: self.facets.clone(),
             looked_at: AtomicBool::new(false),
+            taken: self.taken.clone(),
         })
     }
 

@@ -7,7 +7,7 @@ use kardinal_graph::{Gvk, KindScope, ObjectId};
 use serde_json::Value;
 
 use super::object::{Object, version_of};
-use super::{Change, Facet, FacetsOf};
+use super::{Change, Facet};
 
 /// Namespace (empty for cluster scope) and name.
 pub type Name = (String, String);
@@ -31,14 +31,13 @@ pub struct Store {
     /// The version up to which the watch has told everything.
     seen: u64,
     objects: BTreeMap<Name, Arc<Object>>,
-    facets_of: FacetsOf,
     filed: BTreeMap<Facet, BTreeSet<Name>>,
     /// Changes since the last round.
     changes: usize,
 }
 
 impl Store {
-    pub(crate) fn new(gvk: Gvk, facets_of: FacetsOf) -> Store {
+    pub(crate) fn new(gvk: Gvk) -> Store {
         Store {
             gvk,
             scope: None,
@@ -48,7 +47,6 @@ impl Store {
             lost: None,
             seen: 0,
             objects: BTreeMap::new(),
-            facets_of,
             filed: BTreeMap::new(),
             changes: 0,
         }
@@ -111,14 +109,19 @@ impl Store {
     }
 
     /// Takes over a complete list and tells what differs from before.
-    pub(crate) fn replace(&mut self, scope: KindScope, items: Vec<Value>, version: u64) -> Vec<Change> {
+    pub(crate) fn replace(
+        &mut self,
+        scope: KindScope,
+        items: Vec<(Name, Object)>,
+        version: u64,
+    ) -> Vec<Change> {
         self.scope = Some(scope);
         self.synced = true;
         self.settled = true;
         self.absent = false;
         self.lost = None;
         self.seen = self.seen.max(version);
-        let listed: BTreeSet<Name> = items.iter().map(name_of).collect();
+        let listed: BTreeSet<&Name> = items.iter().map(|(name, _)| name).collect();
         // What we wrote after the list was taken stays, although the list does not have it.
         let gone: Vec<Name> = self
             .objects
@@ -132,15 +135,15 @@ impl Store {
     }
 
     /// An object as the watch tells it.
-    pub(crate) fn put_event(&mut self, object: Value) -> Option<Change> {
-        self.seen = self.seen.max(version_of(&object));
+    pub(crate) fn put_event(&mut self, object: (Name, Object)) -> Option<Change> {
+        self.seen = self.seen.max(object.1.version());
         self.put(object)
     }
 
     /// An object as the server answered one of our writes.
-    pub(crate) fn put_answer(&mut self, object: Value) -> Option<Change> {
+    pub(crate) fn put_answer(&mut self, object: (Name, Object)) -> Option<Change> {
         // A deletion that the watch has told already is newer than this answer.
-        (self.synced && version_of(&object) > self.seen).then(|| self.put(object)).flatten()
+        (self.synced && object.1.version() > self.seen).then(|| self.put(object)).flatten()
     }
 
     pub(crate) fn remove_event(&mut self, object: &Value) -> Option<Change> {
@@ -152,23 +155,26 @@ impl Store {
     pub(crate) fn clear(&mut self) -> Vec<Change> {
         let names: Vec<Name> = self.objects.keys().cloned().collect();
         let changes = names.iter().filter_map(|name| self.take(name)).collect();
-        *self = Store { settled: true, absent: true, ..Store::new(self.gvk.clone(), self.facets_of) };
+        *self = Store { settled: true, absent: true, ..Store::new(self.gvk.clone()) };
         changes
     }
 
-    fn put(&mut self, mut object: Value) -> Option<Change> {
-        let name = name_of(&object);
+    /// Forgets everything that was seen, and that it was: it has to be listed anew.
+    pub(crate) fn empty(&mut self) {
+        let lost = self.lost.take();
+        *self = Store { settled: self.settled, lost, ..Store::new(self.gvk.clone()) };
+    }
+
+    fn put(&mut self, (name, object): (Name, Object)) -> Option<Change> {
         let old = self.objects.get(&name).cloned();
-        if old.as_ref().is_some_and(|old| old.version() >= version_of(&object)) {
+        if old.as_ref().is_some_and(|old| old.version() >= object.version()) {
             return None;
         }
         self.take_out(&name, old.as_deref());
-        forget_fields(&mut object);
-        let facets = (self.facets_of)(&self.gvk, &object);
-        for facet in &facets {
+        for facet in object.facets() {
             self.filed.entry(facet.clone()).or_default().insert(name.clone());
         }
-        let object = Arc::new(Object::new(object, facets));
+        let object = Arc::new(object);
         self.objects.insert(name.clone(), object.clone());
         self.rest();
         Some(Change::Object { id: self.id(&name), old, new: Some(object) })
@@ -216,15 +222,7 @@ fn is_in((place, _): &Name, namespace: Option<&str>) -> bool {
     namespace.is_none_or(|namespace| namespace == place)
 }
 
-/// Who has written an object is of interest, but not which fields: that list is often the larger part of the object.
-fn forget_fields(object: &mut Value) {
-    let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
-    for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
-        entry.remove("fieldsV1");
-    }
-}
-
-fn name_of(object: &Value) -> Name {
+pub(super) fn name_of(object: &Value) -> Name {
     let text = |field: &str| {
         object.pointer(&format!("/metadata/{field}")).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
@@ -233,12 +231,22 @@ fn name_of(object: &Value) -> Name {
 
 #[cfg(test)]
 mod tests {
+    use super::super::room::Keeping;
     use super::*;
     use serde_json::json;
 
-    fn object(name: &str, version: u64) -> Value {
+    fn tree(name: &str, version: u64) -> Value {
         json!({"metadata": {"namespace": "default", "name": name, "resourceVersion": version.to_string(),
             "labels": {"team": "red"}}})
+    }
+
+    fn kept(tree: Value) -> (Name, Object) {
+        let gvk = Gvk::parse("v1", "ConfigMap").unwrap();
+        Keeping { gvk, facets_of: by_team, room: None }.keep(tree).unwrap()
+    }
+
+    fn object(name: &str, version: u64) -> (Name, Object) {
+        kept(tree(name, version))
     }
 
     fn by_team(_: &Gvk, object: &Value) -> Vec<Facet> {
@@ -247,7 +255,7 @@ mod tests {
     }
 
     fn store(items: &[(&str, u64)], version: u64) -> Store {
-        let mut store = Store::new(Gvk::parse("v1", "ConfigMap").unwrap(), by_team);
+        let mut store = Store::new(Gvk::parse("v1", "ConfigMap").unwrap());
         store.replace(
             KindScope::Namespaced,
             items.iter().map(|(name, version)| object(name, *version)).collect(),
@@ -273,23 +281,9 @@ mod tests {
     }
 
     #[test]
-    fn who_wrote_is_kept_and_which_fields_is_not() {
-        let mut store = store(&[], 5);
-        let mut written = object("a", 6);
-        written["metadata"]["managedFields"] =
-            json!([{"manager": "kubectl", "operation": "Apply", "fieldsV1": {"f:data": {}}}]);
-        store.put_event(written);
-        let kept = store.get(Some("default"), "a").unwrap();
-        assert_eq!(
-            kept.tree()["metadata"]["managedFields"],
-            json!([{"manager": "kubectl", "operation": "Apply"}])
-        );
-    }
-
-    #[test]
     fn an_answer_older_than_a_deletion_brings_nothing_back() {
         let mut store = store(&[("a", 3)], 5);
-        store.remove_event(&object("a", 8));
+        store.remove_event(&tree("a", 8));
         store.put_answer(object("a", 7));
         assert!(names(&store).is_empty());
         assert!(reds(&store, None).is_empty());
@@ -309,9 +303,9 @@ mod tests {
     #[test]
     fn an_object_is_found_by_what_it_is_now() {
         let mut store = store(&[("a", 1)], 5);
-        let mut moved = object("a", 6);
+        let mut moved = tree("a", 6);
         moved["metadata"]["labels"]["team"] = "blue".into();
-        store.put_event(moved);
+        store.put_event(kept(moved));
         assert!(reds(&store, None).is_empty());
         assert_eq!(store.filed(None, ("team", "blue".to_owned())).count(), 1);
     }

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
-use kardinal_graph::Gvk;
+use http_body_util::LengthLimitError;
 use kube::core::params::{ListParams, WatchParams};
 use kube::core::{Request, WatchEvent};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::object::version_of;
-use super::{Change, KindWatch};
+use super::object::{Object, version_of};
+use super::room::{Full, Keeping};
+use super::{Change, KindWatch, Name};
 use crate::kinds::{Kinds, Resolved};
 
-/// How many objects one list request asks for.
+/// How many objects one list request asks for, at first.
 const PAGE: u32 = 500;
 const BACKOFF_FIRST: Duration = Duration::from_millis(200);
 const BACKOFF_LAST: Duration = Duration::from_secs(30);
@@ -49,16 +50,22 @@ pub(super) async fn run(
         match follow(&client, &kinds, &watch, &changes).await {
             Ok(()) => {
                 tell(&changes, watch.write(|store| store.clear()));
-                tell(&changes, [Change::Kind(watch.gvk.clone())]);
+                tell(&changes, [Change::Kind(watch.keeping.gvk.clone())]);
                 watch.retry.notified().await;
                 backoff = BACKOFF_FIRST;
             }
             Err(error) => {
                 let why = reason(&error);
-                tracing::warn!(kind = %watch.gvk.kind, error = %why, "watch failed, trying again");
-                watch.write(|store| store.set_lost(Some(why)));
+                tracing::warn!(kind = %watch.keeping.gvk.kind, error = %why, "watch failed, trying again");
+                watch.write(|store| {
+                    store.set_lost(Some(why));
+                    // The next list would find the room taken by this one.
+                    if has_cause::<Full>(&error) {
+                        store.empty();
+                    }
+                });
                 if watch.write(|store| store.settle()) {
-                    tell(&changes, [Change::Kind(watch.gvk.clone())]);
+                    tell(&changes, [Change::Kind(watch.keeping.gvk.clone())]);
                 }
                 tokio::time::sleep(backoff).await;
                 backoff = (backoff * 2).min(BACKOFF_LAST);
@@ -75,11 +82,12 @@ async fn follow(
     changes: &UnboundedSender<Change>,
 ) -> Result<(), kube::Error> {
     loop {
-        let Some(kind) = in_time(kinds.resolve(&watch.gvk)).await? else { return Ok(()) };
+        let Some(kind) = in_time(kinds.resolve(&watch.keeping.gvk)).await? else { return Ok(()) };
         let request = Request::new(kind.path(None));
-        let Some((items, mut version)) = list(client, &request, ListParams::default(), &watch.gvk).await?
+        let Some((items, mut version)) =
+            list(client, &request, ListParams::default(), &watch.keeping).await?
         else {
-            kinds.forget(&watch.gvk);
+            kinds.forget(&watch.keeping.gvk);
             return Ok(());
         };
         sync(watch, &kind, items, version, changes);
@@ -88,7 +96,7 @@ async fn follow(
                 End::Resume(at) => version = at,
                 End::Relist => break,
                 End::NotServed => {
-                    kinds.forget(&watch.gvk);
+                    kinds.forget(&watch.keeping.gvk);
                     return Ok(());
                 }
             }
@@ -101,24 +109,34 @@ pub(super) async fn list(
     client: &kube::Client,
     request: &Request,
     params: ListParams,
-    gvk: &Gvk,
-) -> Result<Option<(Vec<Value>, u64)>, kube::Error> {
+    keeping: &Keeping,
+) -> Result<Option<(Vec<(Name, Object)>, u64)>, kube::Error> {
     let mut items = Vec::new();
-    let mut params = params.limit(PAGE);
+    let mut size = PAGE;
+    let mut params = params;
     loop {
+        params = params.limit(size);
         let request = request.list(&params).map_err(kube::Error::BuildRequest)?;
-        let mut page = match in_time(client.request::<Value>(request)).await {
-            Ok(page) => page,
+        let text = match in_time(client.request_text(request)).await {
+            Ok(text) => text,
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
             Err(kube::Error::Api(status)) if status.code == 410 && params.continue_token.is_some() => {
                 items.clear();
                 params.continue_token = None;
                 continue;
             }
-            Err(error) => return Err(error),
+            Err(error) if size > 1 && is_too_long(&error) => {
+                size /= 2;
+                continue;
+            }
+            Err(error) => return Err(told(error)),
         };
+        // A tree takes many times the room of its text, so the page's is gone before anything else is waited for.
+        let mut page: Value = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
         if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
-            items.extend(found.into_iter().map(|item| with_type(item, gvk)));
+            for item in found {
+                items.push(keeping.keep(item).map_err(|full| kube::Error::Service(full.into()))?);
+            }
         }
         match page.pointer("/metadata/continue").and_then(Value::as_str) {
             Some(token) if !token.is_empty() => params.continue_token = Some(token.to_owned()),
@@ -127,19 +145,34 @@ pub(super) async fn list(
     }
 }
 
-/// Items of a list may leave out their apiVersion and kind.
-fn with_type(mut item: Value, gvk: &Gvk) -> Value {
-    if let Value::Object(fields) = &mut item {
-        fields.entry("apiVersion").or_insert_with(|| gvk.api_version().into());
-        fields.entry("kind").or_insert_with(|| gvk.kind.clone().into());
+/// Whether a client with bounds stopped reading.
+fn is_too_long(error: &kube::Error) -> bool {
+    has_cause::<LengthLimitError>(error)
+}
+
+fn has_cause<E: std::error::Error + 'static>(error: &kube::Error) -> bool {
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        if error.is::<E>() {
+            return true;
+        }
+        cause = error.source();
     }
-    item
+    false
+}
+
+/// In our words, where a library has only its own.
+fn told(error: kube::Error) -> kube::Error {
+    if !is_too_long(&error) {
+        return error;
+    }
+    kube::Error::Service("its answer about a single object is longer than what is read of one".into())
 }
 
 fn sync(
     watch: &KindWatch,
     kind: &Resolved,
-    items: Vec<Value>,
+    items: Vec<(Name, Object)>,
     version: u64,
     changes: &UnboundedSender<Change>,
 ) {
@@ -147,7 +180,7 @@ fn sync(
         watch.write(|store| (!store.synced(), store.replace(kind.scope, items, version)));
     tell(changes, differences);
     if first {
-        tell(changes, [Change::Kind(watch.gvk.clone())]);
+        tell(changes, [Change::Kind(watch.keeping.gvk.clone())]);
     }
 }
 
@@ -170,12 +203,20 @@ async fn stream(
         watch.write(|store| store.set_lost(None));
     }
     let mut events = pin!(events);
+    let from = version;
     let mut version = version;
     while let Ok(next) = tokio::time::timeout(SILENCE, events.try_next()).await {
-        let Some(event) = next? else { break };
+        let event = match next {
+            Ok(Some(event)) => event,
+            Ok(None) => break,
+            // A client with bounds reads so much of one answer. The next one goes on from here.
+            Err(error) if version > from && is_too_long(&error) => break,
+            Err(error) => return Err(told(error)),
+        };
         let change = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                version = version.max(version_of(&object));
+                let object = watch.keeping.keep(object).map_err(|full| kube::Error::Service(full.into()))?;
+                version = version.max(object.1.version());
                 watch.write(|store| store.put_event(object))
             }
             WatchEvent::Deleted(object) => {
