@@ -44,8 +44,8 @@ pub(crate) use verifying::{Ending, ending};
 pub const FINALIZER: &str = "kardinal.io/promotion";
 /// The field manager of a step's status and finalizer.
 pub const MANAGER: &str = "kardinal-promotion-controller";
-/// The context of the commit status that a pull request shows.
-pub const STATUS_CONTEXT: &str = "kardinal/gates";
+/// What the context of the commit status of a pull request begins with; the branch that it goes into follows.
+const STATUS_CONTEXT: &str = "kardinal/gates";
 
 /// Everything a decision about one step is made from.
 pub struct Snapshot<'a> {
@@ -192,10 +192,12 @@ pub enum Effect {
         /// The commit that it must still hold. `None`: the push was never written down, so whatever it holds.
         commit: Option<String>,
     },
-    /// Show on a commit whether the gates are open, under [`STATUS_CONTEXT`]. Answered by [`Outcome::Done`].
+    /// Show on a commit whether the gates are open. Answered by [`Outcome::Done`].
     SetCommitStatus {
         /// The commit.
         sha: String,
+        /// Under which name.
+        context: String,
         /// What to show.
         state: CommitState,
         /// The same in a few words.

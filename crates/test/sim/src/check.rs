@@ -101,5 +101,5 @@ fn message_of(bundle: &Bundle) -> &str {
 
 /// Bundle and environment of a promotion branch.
 fn parts(head: &str) -> Option<(&str, &str)> {
-    head.strip_prefix("kardinal/")?.split_once('/')
+    head.strip_prefix("kardinal/")?.strip_prefix(NAMESPACE)?.strip_prefix('/')?.split_once('/')
 }

@@ -288,9 +288,14 @@ impl<'a> Shop<'a> {
         Ok(api.list(&ListParams::default()).await?.items)
     }
 
+    /// The branch that a step's pull request is opened from.
+    pub fn branch(&self, bundle: &str, environment: &str) -> String {
+        format!("kardinal/{}/{bundle}/{environment}", self.story.world.namespace)
+    }
+
     /// The pull request of a step.
     pub async fn request(&self, bundle: &str, environment: &str) -> anyhow::Result<PullRequest> {
-        let head = format!("kardinal/{bundle}/{environment}");
+        let head = self.branch(bundle, environment);
         let mut all = self.pull_requests().await?.into_iter();
         all.find(|request| request.spec.head == head)
             .with_context(|| format!("no pull request from `{head}`"))

@@ -8,7 +8,7 @@ use kardinal_cluster::Answer;
 use kardinal_git::{Author, Committed, Order};
 use kardinal_planner::promotion_step::{
     CommitOrder, CommitState, Effect, FINALIZER, MANAGER, Outcome, PullRequest, PullRequestOrder,
-    PullRequestState, Retry, STATUS_CONTEXT, objection,
+    PullRequestState, Retry, objection,
 };
 use kardinal_scm as scm;
 
@@ -230,9 +230,9 @@ async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Er
             forge.close(*number, Some(comment)).await?;
             Outcome::Done
         }
-        Effect::SetCommitStatus { sha, state, description } => {
+        Effect::SetCommitStatus { sha, context, state, description } => {
             let status = scm::CommitStatus {
-                context: STATUS_CONTEXT.to_owned(),
+                context: context.clone(),
                 state: match state {
                     CommitState::Pending => scm::CommitState::Pending,
                     CommitState::Success => scm::CommitState::Success,

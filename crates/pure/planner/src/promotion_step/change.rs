@@ -6,7 +6,7 @@ use kardinal_manifest::{Image, helm};
 use serde_json::Value;
 
 use super::tasks::{Problem, Task, TaskKind, opens_pull_request};
-use super::{CommitOrder, Edit, Effect};
+use super::{CommitOrder, Edit, Effect, STATUS_CONTEXT};
 
 /// The line by which a commit is known as the step's own.
 pub(super) fn identity(step: &PromotionStep) -> String {
@@ -27,9 +27,16 @@ pub(super) fn base_branch(step: &PromotionStep) -> String {
     }
 }
 
-/// The branch of the pull request.
+/// The branch of the pull request. Several namespaces may promote into one repository, each its own Bundles.
 pub(super) fn promotion_branch(step: &PromotionStep) -> String {
-    format!("kardinal/{}/{}", step.spec.bundle_ref, step.spec.environment)
+    let namespace = step.metadata.namespace.as_deref().unwrap_or_default();
+    format!("kardinal/{namespace}/{}/{}", step.spec.bundle_ref, step.spec.environment)
+}
+
+/// The context of the commit status. A status belongs to a commit, and the same commit can be asked to go into several
+/// branches, so the context names the branch that the gates were asked about.
+pub(super) fn status_context(step: &PromotionStep) -> String {
+    format!("{STATUS_CONTEXT}/{}", base_branch(step))
 }
 
 /// How to find the pull request of a step whose number was never written down.

@@ -5,8 +5,9 @@ use kardinal_api::GoDuration;
 use kardinal_api::kardinal::{Evidence, GateEvidence, GateResult, PolicyGate, PromotionStep};
 use kardinal_policy::{GATE_TEMPLATE_LABEL, Scope, freshness};
 
+use super::draft::{self, output};
 use super::organisation::Answer;
-use super::{Organisation, PullRequest, Snapshot};
+use super::{Organisation, PullRequest, Snapshot, change, waiting};
 
 /// Under this name the evidence tells that a merge disregarded a pause.
 const PAUSED: &str = "paused";
@@ -113,8 +114,24 @@ fn disregarded(
         evaluated_at: hold.since.map(|_| at),
         ..failed(PAUSED, hold.why.clone())
     });
-    let strange = super::waiting::foreign(snapshot, pull_request).map(|why| failed(OWN_COMMIT, why));
+    let strange =
+        waiting::foreign(snapshot, pull_request).map(|why| match was_looked_at(snapshot, pull_request) {
+            true => failed(OWN_COMMIT, why),
+            // It may be our own change, rebuilt in a life that ended before it was written down.
+            false => GateEvidence { evaluated_at: None, ..failed(OWN_COMMIT, not_on_record(pull_request)) },
+        });
     paused.into_iter().chain(strange)
+}
+
+fn not_on_record(pull_request: &PullRequest) -> String {
+    let head = change::cut(&pull_request.head, 7);
+    format!("its newest commit `{head}` is not the one on record, and it was merged before it was looked at")
+}
+
+/// Whether the newest commit of a pull request was looked at and found to be somebody else's.
+fn was_looked_at(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> bool {
+    let status = snapshot.step.status.as_ref();
+    status.and_then(|status| output(status, draft::FOREIGN_HEAD)) == Some(pull_request.head.as_str())
 }
 
 impl<'a> Gate<'a> {

@@ -328,7 +328,7 @@ pub(super) fn open_pull_request() -> PullRequest {
         number: 7,
         url: "https://github.com/myorg/gitops-repo/pull/7".to_owned(),
         state: PullRequestState::Open,
-        branch: "kardinal/my-app-v1-29-0/prod".to_owned(),
+        branch: "kardinal/default/my-app-v1-29-0/prod".to_owned(),
         base: "main".to_owned(),
         head: "c0ffee0000".to_owned(),
         merged_at: None,

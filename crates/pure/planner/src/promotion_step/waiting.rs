@@ -63,7 +63,12 @@ fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest
     }
     if draft.output(draft::STATUS_KEY) != Some(&status_key(snapshot, pull_request)) {
         let (state, description) = commit_status(snapshot, pull_request);
-        return Some(Effect::SetCommitStatus { sha: pull_request.head.clone(), state, description });
+        return Some(Effect::SetCommitStatus {
+            sha: pull_request.head.clone(),
+            context: change::status_context(snapshot.step),
+            state,
+            description,
+        });
     }
     let merges = !reviewed(&snapshot.step.spec) && snapshot.hold.is_none();
     (merges && foreign(snapshot, pull_request).is_none()).then(|| Effect::MergePullRequest {

@@ -108,7 +108,7 @@ fn between_push_and_pull_request() -> anyhow::Result<()> {
             let mut held = proxy.hold(Method::GET, "/api/v1/repos/");
             site.shop.release(BUNDLE, "1.29.0", json!({})).await?;
             held.caught().await?;
-            let branch = format!("kardinal/{BUNDLE}/prod");
+            let branch = site.shop.branch(BUNDLE, "prod");
             ensure!(site.branches()?.contains(&branch) && site.pulls()?.is_empty());
             site.stop();
             held.release(Fate::Forward);

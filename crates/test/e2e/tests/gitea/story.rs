@@ -117,7 +117,7 @@ async fn the_pull_request_tells(site: &Site<'_>) -> anyhow::Result<()> {
     }
     ensure!(labels(&pull) == ["kardinal", "kardinal/promotion"], "{}", pull["labels"]);
     ensure!(pull["user"]["login"] == "robot", "{}", pull["user"]);
-    ensure!(pull["head"]["ref"] == format!("kardinal/{FIRST}/prod"), "{}", pull["head"]["ref"]);
+    ensure!(pull["head"]["ref"] == site.shop.branch(FIRST, "prod"), "{}", pull["head"]["ref"]);
     let head = pull["head"]["sha"].as_str().context("a pull request has a head")?.to_owned();
     let world = site.shop.story.world;
     world
@@ -125,7 +125,7 @@ async fn the_pull_request_tells(site: &Site<'_>) -> anyhow::Result<()> {
             let all =
                 site.gitea().in_repository_json(&site.repository, &format!("commits/{head}/statuses"))?;
             let newest = all[0].clone();
-            let right = newest["context"] == "kardinal/gates" && newest["status"] == "success";
+            let right = newest["context"] == "kardinal/gates/main" && newest["status"] == "success";
             Ok(if right { Ok(()) } else { Err(all.to_string()) })
         })
         .await?;
@@ -161,7 +161,7 @@ async fn people_decide(site: &Site<'_>) -> anyhow::Result<()> {
     }
     site.has_version("prod", "1.29.0")?;
     // The branch stays as long as the step does, so that people can look at it.
-    ensure!(site.branches()?.contains(&format!("kardinal/{FIRST}/prod")), "{:?}", site.branches()?);
+    ensure!(site.branches()?.contains(&site.shop.branch(FIRST, "prod")), "{:?}", site.branches()?);
     site.only(
         &[
             &format!("[kardinal] Promote {FIRST} to dev"),
@@ -240,7 +240,7 @@ async fn a_newer_bundle_takes_over(site: &Site<'_>) -> anyhow::Result<()> {
     let comments = site.gitea().in_repository_json(&site.repository, &format!("issues/{number}/comments"))?;
     let said = comments[0]["body"].as_str().unwrap_or_default();
     ensure!(said.contains("superseded") && said.contains(THIRD), "{comments}");
-    ensure!(!site.branches()?.contains(&format!("kardinal/{THIRD}/prod")), "{:?}", site.branches()?);
+    ensure!(!site.branches()?.contains(&site.shop.branch(THIRD, "prod")), "{:?}", site.branches()?);
     Ok(())
 }
 

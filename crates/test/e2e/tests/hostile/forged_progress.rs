@@ -103,7 +103,7 @@ async fn a_commit_planted_under_the_steps_name_is_not_merged(world: &World) -> a
     shop.story.apply(&by_hand).await?;
     let step = shop.story.find(KARDINAL, "PromotionStep", "by-hand").await?.context("it is there")?;
     let uid = step.pointer("/metadata/uid").and_then(Value::as_str).context("it has a uid")?;
-    plant(&shop, &format!("kardinal/{BUNDLE}/prod"), &format!("Promote\n\nKardinal-Step: {uid}"), "evil")?;
+    plant(&shop, &shop.branch(BUNDLE, "prod"), &format!("Promote\n\nKardinal-Step: {uid}"), "evil")?;
     let open = Patch::Merge(json!({"spec": {"expression": "true"}}));
     let gates = kardinal_testkit::apply::api(&world.client, POLICIES, KARDINAL, "PolicyGate");
     gates.patch("closed", &PatchParams::default(), &open).await?;

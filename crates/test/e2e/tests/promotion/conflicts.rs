@@ -59,7 +59,7 @@ async fn a_pull_request_that_conflicts_with_a_strangers_edit_is_rebuilt_on_the_n
 
 async fn a_strangers_commit_on_our_branch_is_left_alone(world: &World) -> anyhow::Result<()> {
     let shop = overtaken(world).await?;
-    let ours = format!("kardinal/{BUNDLE}/prod");
+    let ours = shop.branch(BUNDLE, "prod");
     let theirs = shop.push(&shop.repository, &ours, "by hand", &[("README.md", Some("hello\n"))])?;
     look(&shop, "1").await?;
     let hotfix = kustomization("1.28.5");

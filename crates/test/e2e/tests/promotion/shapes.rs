@@ -119,7 +119,7 @@ async fn history_ends_and_evidence_stays(world: &World) -> anyhow::Result<()> {
         "a merged pull request is not closed again"
     );
     let branches = shop.branches()?;
-    ensure!(!branches.contains(&format!("kardinal/{BUNDLE}/dev")), "{branches:?}");
+    ensure!(!branches.contains(&shop.branch(BUNDLE, "dev")), "{branches:?}");
 
     // The Graph of a verified Bundle may go at any time; what it has brought stays on record.
     let last = "my-app-v1-31-0";

@@ -26,7 +26,7 @@ async fn waiting_for_merge<'a>(world: &'a World, old: serde_json::Value) -> anyh
 
 async fn a_newer_bundle_takes_over(world: &World) -> anyhow::Result<()> {
     let shop = waiting_for_merge(world, json!({})).await?;
-    let branch = format!("kardinal/{OLD}/prod");
+    let branch = shop.branch(OLD, "prod");
     ensure!(shop.branches()?.contains(&branch), "{:?}", shop.branches()?);
     shop.release(NEW, "1.30.0", json!({})).await?;
     let old = shop.phase(OLD, BundlePhase::Superseded).await?;

@@ -77,7 +77,7 @@ async fn shows(shop: &Shop<'_>, row: &str, state: CheckState, said: &str) -> any
         .world
         .eventually(&format!("the pull request shows `{row}`"), async || {
             let spec = shop.request(BUNDLE, "prod").await?.spec;
-            let check = spec.checks.iter().find(|check| check.context == "kardinal/gates");
+            let check = spec.checks.iter().find(|check| check.context == "kardinal/gates/main");
             let told =
                 check.is_some_and(|check| check.state == state && check.description.as_deref() == Some(said));
             let row = spec.body.lines().any(|line| line.starts_with(row));

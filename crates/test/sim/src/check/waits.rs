@@ -7,6 +7,7 @@ use kardinal_api::kardinal::{Bundle, BundlePhase, BundleType, PromotionState};
 use super::gates::never_opens;
 use super::{Rest, message_of, name_of};
 use crate::hands::is_forgotten;
+use crate::world::NAMESPACE;
 
 pub(super) fn check(rest: &Rest<'_>) -> anyhow::Result<()> {
     for bundle in &rest.bundles {
@@ -80,7 +81,7 @@ fn at_gate(rest: &Rest<'_>, bundle: &Bundle, environment: &str, part: &str) -> b
 
 /// Whether a Bundle has a pull request that everybody has forgotten.
 fn at_people(rest: &Rest<'_>, bundle: &str, environment: &str) -> bool {
-    let head = format!("kardinal/{bundle}/{environment}");
+    let head = format!("kardinal/{NAMESPACE}/{bundle}/{environment}");
     let mut own = rest.requests.iter().filter(|request| request.spec.head == head);
     own.any(|request| {
         let state = request.status.as_ref().and_then(|status| status.state);

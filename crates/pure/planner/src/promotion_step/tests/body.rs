@@ -22,7 +22,7 @@ fn the_body_is_the_evidence() {
         ("my-app-staging-soak".to_owned(), "Soak: 45m (min: 30m)".to_owned()),
     ]);
     let order = opened(&mut scene);
-    assert_eq!((order.head.as_str(), order.base.as_str()), ("kardinal/my-app-v1-29-0/prod", "main"));
+    assert_eq!((order.head.as_str(), order.base.as_str()), ("kardinal/default/my-app-v1-29-0/prod", "main"));
     assert_eq!(order.title, "[kardinal] Promote my-app-v1-29-0 to prod");
     assert_eq!(order.labels, ["kardinal", "kardinal/promotion"]);
     assert_eq!(

@@ -16,6 +16,7 @@ fn a_reviewed_step_opens_a_pull_request_and_waits() {
         status,
         Effect::SetCommitStatus {
             sha: "c0ffee0000".to_owned(),
+            context: "kardinal/gates/main".to_owned(),
             state: CommitState::Success,
             description: "all gates are open".to_owned(),
         }
@@ -87,6 +88,7 @@ fn what_the_gates_say_is_kept_up_to_date() {
         status,
         Effect::SetCommitStatus {
             sha: "c0ffee0000".to_owned(),
+            context: "kardinal/gates/main".to_owned(),
             state: CommitState::Pending,
             description: "held by soak".to_owned(),
         }
@@ -133,7 +135,10 @@ fn rebuild(scene: &mut Scene) -> Effect {
     let effect = scene.effect();
     let Effect::Commit(order) = &effect else { panic!("{effect:?}") };
     assert_eq!(order.replaces.as_deref(), Some("c0ffee0000"));
-    assert_eq!((order.branch.as_str(), order.base.as_str()), ("kardinal/my-app-v1-29-0/prod", "main"));
+    assert_eq!(
+        (order.branch.as_str(), order.base.as_str()),
+        ("kardinal/default/my-app-v1-29-0/prod", "main")
+    );
     assert_eq!(order.identity, format!("Kardinal-Step: {UID}"), "it stays the step's own");
     effect
 }

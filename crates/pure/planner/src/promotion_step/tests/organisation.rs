@@ -235,6 +235,21 @@ fn commits_of_others_are_not_shown_as_allowed_and_their_merge_is_on_record() {
 }
 
 #[test]
+fn nobody_is_accused_of_a_commit_that_was_merged_before_anybody_looked_at_it() {
+    let mut scene = Scene::reviewed().opened().kept();
+    scene.pull_request = Some(PullRequest { head: "bea7ed".to_owned(), ..merged_pull_request() });
+    scene.plan();
+    let evidence = scene.status().evidence.unwrap().policy_gates.unwrap();
+    let own = evidence.iter().find(|gate| gate.name == "own-commit").unwrap();
+    assert_eq!(
+        (own.result, own.forced_by.as_deref()),
+        (GateResult::Fail, None),
+        "it is on record all the same"
+    );
+    assert!(own.reason.as_deref().unwrap().contains("before it was looked at"), "{own:?}");
+}
+
+#[test]
 fn a_rebuilt_commit_whose_record_got_lost_is_found_again() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.pull_request.as_mut().unwrap().head = "bea7ed".to_owned();

@@ -24,7 +24,7 @@ fn drive(scene: &mut Scene, mut answer: impl FnMut(&Effect) -> Outcome) -> Vec<E
 
 fn branch(commit: Option<&str>) -> Effect {
     Effect::DeleteBranch {
-        branch: "kardinal/my-app-v1-29-0/prod".to_owned(),
+        branch: "kardinal/default/my-app-v1-29-0/prod".to_owned(),
         commit: commit.map(str::to_owned),
     }
 }
@@ -96,7 +96,7 @@ fn a_pull_request_that_was_never_written_down_is_found() {
         scene
     };
     let find = Effect::FindPullRequest {
-        head: "kardinal/my-app-v1-29-0/prod".to_owned(),
+        head: "kardinal/default/my-app-v1-29-0/prod".to_owned(),
         base: "main".to_owned(),
         marker: "<!-- kardinal-step: 0b5e -->".to_owned(),
     };

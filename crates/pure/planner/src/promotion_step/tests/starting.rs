@@ -157,8 +157,18 @@ fn the_layout_decides_branch_and_directory() {
     let cases = [
         (json!({"git": {"branch": "trunk"}, "path": "apps/x"}), "trunk", "trunk", "apps/x"),
         (json!({"git": {"layout": "branch"}, "path": "apps/x"}), "env/prod", "env/prod", "."),
-        (json!({"git": {"layout": "branch"}, "pr": true}), "env/prod", "kardinal/my-app-v1-29-0/prod", "."),
-        (json!({"approval": "pr-review"}), "main", "kardinal/my-app-v1-29-0/prod", "environments/prod"),
+        (
+            json!({"git": {"layout": "branch"}, "pr": true}),
+            "env/prod",
+            "kardinal/default/my-app-v1-29-0/prod",
+            ".",
+        ),
+        (
+            json!({"approval": "pr-review"}),
+            "main",
+            "kardinal/default/my-app-v1-29-0/prod",
+            "environments/prod",
+        ),
     ];
     for (extra, base, branch, directory) in cases {
         let mut scene = Scene::new(extra);
