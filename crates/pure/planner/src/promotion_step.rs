@@ -473,17 +473,14 @@ impl Plan {
 /// One that is over stays as it is; only a pull request of the step's own that is still open is closed.
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let step = snapshot.step;
-    if let Err(unknown) = snapshot.organisation
-        && !is_over(step)
-    {
-        return organisation::unknown(snapshot, unknown);
-    }
-    match snapshot.key {
-        Some(_) if is_proven(snapshot) => {}
-        _ if is_over(step) && step.metadata.deletion_timestamp.is_none() => return waiting::orphan(snapshot),
-        Some(_) => return Plan::act(Effect::ForgetStatus),
-        // Nothing is cleared up by a record of which nobody knows whose it is.
-        None => return Plan { wake: Some(organisation::ask_again(snapshot)), ..Plan::default() },
+    let unknown = snapshot.organisation.err().filter(|_| !is_over(step));
+    match (snapshot.key, unknown) {
+        // Nobody knows whose the record is, so nothing is done or cleared up by it. Why may be said: a message is no claim.
+        (None, Some(why)) => return organisation::unknown(snapshot, why),
+        (None, None) => return Plan { wake: Some(organisation::ask_again(snapshot)), ..Plan::default() },
+        (Some(_), _) if !is_proven(snapshot) => return unproven(snapshot),
+        (Some(_), Some(why)) => return organisation::unknown(snapshot, why),
+        (Some(_), None) => {}
     }
     let mut plan = decide(snapshot);
     if plan.changes_git()
@@ -496,6 +493,15 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
         plan.wake = plan.wake.into_iter().chain(again).min();
     }
     plan
+}
+
+/// What is done about a status that the controller did not write.
+fn unproven(snapshot: &Snapshot<'_>) -> Plan {
+    let step = snapshot.step;
+    match is_over(step) && step.metadata.deletion_timestamp.is_none() {
+        true => waiting::orphan(snapshot),
+        false => Plan::act(Effect::ForgetStatus),
+    }
 }
 
 /// Whether the controller itself wrote the status, for the step and the Bundle as they are now.

@@ -15,7 +15,8 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use jiff::Timestamp;
 use kardinal_api::kardinal::{
-    Bundle, EnvironmentStatus, PIPELINE_LABEL, PromotionState, PromotionStep, PromotionStepStatus, Provenance,
+    Bundle, EnvironmentStatus, PIPELINE_LABEL, PromotionState, PromotionStep, PromotionStepSpec,
+    PromotionStepStatus, Provenance,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -71,9 +72,24 @@ impl Key {
     }
 
     fn code_of_progress(&self, step: &PromotionStep, status: &PromotionStepStatus) -> Option<Hmac<Sha256>> {
-        let spec = &step.spec;
-        let what = (&spec.bundle_ref, &spec.pipeline, &spec.update, spec.approval, spec.pr);
-        let place = (&spec.environment, &spec.path, &spec.git, &spec.steps);
+        let PromotionStepSpec {
+            pipeline,
+            environment,
+            bundle_ref,
+            path,
+            git,
+            update,
+            approval,
+            pr,
+            steps,
+            // What is looked at and waited for is asked anew each time: nothing was done by it.
+            health: _,
+            delivery: _,
+            upstream_verified: _,
+            required_gates: _,
+        } = &step.spec;
+        let what = (bundle_ref, pipeline, update, approval, pr);
+        let place = (environment, path, git, steps);
         self.sum(&[
             PROGRESS.as_bytes(),
             step.metadata.namespace.as_deref()?.as_bytes(),

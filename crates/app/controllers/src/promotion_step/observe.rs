@@ -199,6 +199,13 @@ fn ask(
         return Ok(Organisation::default());
     };
     let namespace = step.metadata.namespace.as_deref().unwrap_or_default();
+    let kind = gvk::<PolicyGate>();
+    if let Some(why) = view.lost([&kind]) {
+        return Err(format!("nothing is heard of PolicyGates: {why}"));
+    }
+    if view.kind(&kind).is_none() {
+        return Err("PolicyGates cannot be listed".to_owned());
+    }
     let policies = context.policy_namespaces.iter();
     let gates: Result<Vec<Vec<PolicyGate>>, String> =
         policies.map(|place| list_all(view, place, facets::BUNDLE, "")).collect();

@@ -34,7 +34,7 @@ pub struct Evidence {
 #[serde(rename_all = "camelCase")]
 pub struct GateEvidence {
     /// The name of the gate template. `paused` and `own-commit` tell that a merge disregarded a pause, or brought in what
-    /// kardinal did not write.
+    /// kardinal did not write; `organisation-gates` that they could not be asked.
     pub name: String,
     /// The answer.
     pub result: GateResult,

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::draft::{self, output};
 use super::{Snapshot, change, gates, pending, waiting};
+use crate::bundle::EMERGENCY_LABEL;
 
 /// Longer values make a table unreadable.
 const CELL_LIMIT: usize = 200;
@@ -16,16 +17,14 @@ const CELL_LIMIT: usize = 200;
 const ROW_LIMIT: usize = 50;
 /// Forges refuse longer bodies.
 const BODY_LIMIT: usize = 60_000;
-/// Says that a rollback cannot wait.
-const EMERGENCY_LABEL: &str = "kardinal.io/emergency";
 
-/// The labels of the pull request.
-pub(super) fn labels(bundle: &Bundle) -> Vec<String> {
+/// The labels of the pull request. That a Bundle says that it is a rollback makes it none.
+pub(super) fn labels(snapshot: &Snapshot<'_>, bundle: &Bundle) -> Vec<String> {
     let mut labels = vec!["kardinal", "kardinal/promotion"];
-    if change::rollback_of(bundle).is_some() {
+    if snapshot.takes_back {
         labels.push("kardinal/rollback");
     }
-    if is_emergency(bundle) {
+    if snapshot.takes_back && is_emergency(bundle) {
         labels.push("kardinal/emergency");
     }
     labels.into_iter().map(str::to_owned).collect()
@@ -41,12 +40,18 @@ pub(super) fn body(snapshot: &Snapshot<'_>, bundle: &Bundle, status: &PromotionS
     let spec = &snapshot.step.spec;
     let mut text = change::marker(snapshot.step);
     text.push('\n');
-    if let Some(reverted) = change::rollback_of(bundle) {
-        let kind = if is_emergency(bundle) { "Emergency rollback" } else { "Rollback" };
-        text.push_str(&format!(
-            "> **{kind}**: takes back {} by promoting an earlier version again.\n\n",
-            escape(reverted)
-        ));
+    if let Some(reverted) = change::rollback_of(bundle).map(escape) {
+        text.push_str(&match (snapshot.takes_back, is_emergency(bundle)) {
+            (true, true) => format!(
+                "> **Emergency rollback**: takes back {reverted} by promoting an earlier version again.\n\n"
+            ),
+            (true, false) => {
+                format!("> **Rollback**: takes back {reverted} by promoting an earlier version again.\n\n")
+            }
+            (false, _) => format!(
+                "> **Look twice**: the Bundle says that it takes back {reverted}, and that is not so.\n\n"
+            ),
+        });
     }
     let (pipeline, environment) = (escape(&spec.pipeline), escape(&spec.environment));
     text.push_str(&format!("## Promotion: {pipeline} {} to {environment}\n\n", escape(&version(bundle))));
@@ -214,7 +219,7 @@ pub(super) fn fingerprint(snapshot: &Snapshot<'_>) -> String {
     }
     if let Some(bundle) = snapshot.bundle {
         tell(&change::title(snapshot.step, bundle));
-        labels(bundle).iter().for_each(|label| tell(label));
+        labels(snapshot, bundle).iter().for_each(|label| tell(label));
         for [field, value] in artifact_rows(bundle) {
             tell(&field);
             tell(&value);

@@ -44,6 +44,8 @@ pub(super) const CONFLICT: &str = "conflict";
 pub(super) const EVIDENCE_KEY: &str = "evidenceKey";
 /// What the commit status says, and of which commit.
 pub(super) const STATUS_KEY: &str = "statusKey";
+/// The commit that shows a green check.
+pub(super) const GREEN_HEAD: &str = "greenHead";
 /// How often the running custom task was called in vain.
 pub(super) const TASK_ATTEMPTS: &str = "taskAttempts";
 /// Why another object than the first choice tells the health.
@@ -267,6 +269,10 @@ impl<'a> Draft<'a> {
 
     /// The status, if it differs from the observed, and what is news in it.
     pub(super) fn finish(mut self) -> (Option<PromotionStepStatus>, Vec<Note>) {
+        // The seal makes all of it the controller's word, what was there before included.
+        if self.snapshot.key.is_some() && !super::is_proven(self.snapshot) {
+            return (None, Vec::new());
+        }
         self.status.observed_generation = self.snapshot.step.metadata.generation;
         let message = self.status.message.clone().unwrap_or_default();
         if let Some(state) = self.status.state {

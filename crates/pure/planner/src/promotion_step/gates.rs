@@ -13,6 +13,8 @@ use super::{Organisation, PullRequest, Snapshot, change, waiting};
 const PAUSED: &str = "paused";
 /// Under this name the evidence tells that something else was merged than what kardinal had written.
 const OWN_COMMIT: &str = "own-commit";
+/// Under this name the evidence tells that nobody knows what the organisation's gates said.
+const NOT_ASKED: &str = "organisation-gates";
 
 /// One required gate.
 pub(super) struct Gate<'a> {
@@ -120,7 +122,11 @@ fn disregarded(
             // It may be our own change, rebuilt in a life that ended before it was written down.
             false => GateEvidence { evaluated_at: None, ..failed(OWN_COMMIT, not_on_record(pull_request)) },
         });
-    paused.into_iter().chain(strange)
+    let not_asked = snapshot.bundle.is_none().then(|| GateEvidence {
+        evaluated_at: None,
+        ..failed(NOT_ASKED, "they could not be asked: the Bundle does not exist any more".to_owned())
+    });
+    paused.into_iter().chain(strange).chain(not_asked)
 }
 
 fn not_on_record(pull_request: &PullRequest) -> String {

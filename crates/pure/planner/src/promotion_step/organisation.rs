@@ -261,7 +261,21 @@ fn written(step: &PromotionStep, directory: &str, task: &Task) -> Vec<Written> {
 
 /// Whether an effect changes what is in Git, or asks for it.
 pub(super) fn changes_git(effect: &Effect) -> bool {
-    matches!(effect, Effect::Commit(_) | Effect::OpenPullRequest(_) | Effect::MergePullRequest { .. })
+    match effect {
+        Effect::Commit(_) | Effect::OpenPullRequest(_) | Effect::MergePullRequest { .. } => true,
+        // What is shown, looked at or cleared away brings nothing into an environment.
+        Effect::ForgetStatus
+        | Effect::AddFinalizer
+        | Effect::RemoveFinalizer
+        | Effect::ReadPullRequest { .. }
+        | Effect::FindPullRequest { .. }
+        | Effect::UpdatePullRequest { .. }
+        | Effect::CommentPullRequest { .. }
+        | Effect::ClosePullRequest { .. }
+        | Effect::DeleteBranch { .. }
+        | Effect::SetCommitStatus { .. }
+        | Effect::CallTask(_) => false,
+    }
 }
 
 /// What keeps the step from changing Git; `None` when the organisation has nothing against it.

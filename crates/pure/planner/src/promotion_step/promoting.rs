@@ -75,7 +75,7 @@ fn next_effect(
             base: change::base_branch(step),
             title: change::title(step, bundle),
             body: body::body(snapshot, bundle, status),
-            labels: body::labels(bundle),
+            labels: body::labels(snapshot, bundle),
             marker: change::marker(step),
         }),
         TaskKind::Call(call) => Effect::CallTask(call_task(snapshot, status, bundle, (index, task, call))),

@@ -6,7 +6,8 @@ use kardinal_api::kardinal::{PromotionState, PromotionStepStatus};
 use super::draft::{self, Draft};
 use super::tasks::{Task, TaskKind, opens_pull_request, reviewed};
 use super::{
-    Effect, ImageMove, Note, Outcome, PullRequest, PullRequestState, Retry, Snapshot, body, change, waiting,
+    CommitState, Effect, ImageMove, Note, Outcome, PullRequest, PullRequestState, Retry, Snapshot, body,
+    change, waiting,
 };
 
 /// How often a custom task is called before a fault fails the step.
@@ -79,7 +80,9 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
             give_up(&mut draft, effect, message);
             None
         }
-        Outcome::Blocked { message } if is_display(effect) && attempt >= KNOCKS => {
+        Outcome::Blocked { message }
+            if is_display(effect) && attempt >= KNOCKS && !takes_success_back(&draft, effect) =>
+        {
             refused(&mut draft, snapshot, effect, (None, message), attempt)
         }
         Outcome::Blocked { message } if means_conflict(effect, message, attempt) => {
@@ -105,6 +108,7 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
         }
         done => {
             draft.unblock();
+            shown(&mut draft, effect);
             succeeded(&mut draft, snapshot, effect, done);
             None
         }
@@ -170,6 +174,26 @@ fn is_display(effect: &Effect) -> bool {
     )
 }
 
+/// Whether the effect takes a green check back. Until that is done people may merge what the gates hold, so it is never
+/// given up.
+fn takes_success_back(draft: &Draft<'_>, effect: &Effect) -> bool {
+    let Effect::SetCommitStatus { sha, state: CommitState::Pending, .. } = effect else { return false };
+    draft.output(draft::GREEN_HEAD) == Some(sha)
+}
+
+/// Keeps in mind which commit shows that it may be merged.
+fn shown(draft: &mut Draft<'_>, effect: &Effect) {
+    match effect {
+        Effect::SetCommitStatus { sha, state: CommitState::Success, .. } => {
+            draft.set_output(draft::GREEN_HEAD, sha.clone());
+        }
+        Effect::SetCommitStatus { state: CommitState::Pending, .. } => {
+            draft.status.outputs.remove(draft::GREEN_HEAD);
+        }
+        _ => {}
+    }
+}
+
 /// Whether the effect writes the step's change once more, on a base that has moved on.
 fn is_rebuild(effect: &Effect) -> bool {
     matches!(effect, Effect::Commit(order) if order.replaces.is_some())
@@ -226,14 +250,14 @@ fn refused(
     }
     match effect {
         // What people are shown is not worth a failed promotion.
-        effect if is_display(effect) => {
+        effect if is_display(effect) && !takes_success_back(draft, effect) => {
             draft.unblock();
             draft.warn("PullRequestNotUpdated", format!("{}: {message}", doing(effect)));
             succeeded(draft, snapshot, effect, &Outcome::Done);
             None
         }
-        // Nothing was refused but a look.
-        Effect::ReadPullRequest { .. } | Effect::FindPullRequest { .. } => {
+        // Nothing was refused but a look, or what must not be given up.
+        Effect::ReadPullRequest { .. } | Effect::FindPullRequest { .. } | Effect::SetCommitStatus { .. } => {
             draft.block(&format!("{}: {message}", doing(effect)));
             Some(pause(attempt))
         }

@@ -58,7 +58,7 @@ fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest
             number,
             title: change::title(snapshot.step, bundle),
             body: body::body(snapshot, bundle, &draft.status),
-            labels: body::labels(bundle),
+            labels: body::labels(snapshot, bundle),
         });
     }
     if draft.output(draft::STATUS_KEY) != Some(&status_key(snapshot, pull_request)) {
@@ -70,7 +70,9 @@ fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest
             description,
         });
     }
-    let merges = !reviewed(&snapshot.step.spec) && snapshot.hold.is_none();
+    // The organisation's gates hold whatever is planned; they say more than that they are closed.
+    let by_team = organisation::blocker(snapshot).is_none() && !gates::closed(snapshot).is_empty();
+    let merges = !reviewed(&snapshot.step.spec) && snapshot.hold.is_none() && !by_team;
     (merges && foreign(snapshot, pull_request).is_none()).then(|| Effect::MergePullRequest {
         number,
         head_sha: pull_request.head.clone(),
@@ -135,10 +137,14 @@ fn commit_status(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> (Commit
     let closed = gates::closed(snapshot);
     let (state, description) = match (&snapshot.hold, closed.as_slice()) {
         (Some(hold), _) => (CommitState::Pending, format!("held: {}", hold.why)),
-        (None, []) if gates::required(snapshot).next().is_none() => {
-            (CommitState::Success, "no gates guard this environment".to_owned())
-        }
-        (None, []) => (CommitState::Success, "all gates are open".to_owned()),
+        (None, []) => match organisation::blocker(snapshot) {
+            // Nobody could ask them.
+            Some(why) => (CommitState::Pending, why),
+            None if gates::required(snapshot).next().is_none() => {
+                (CommitState::Success, "no gates guard this environment".to_owned())
+            }
+            None => (CommitState::Success, "all gates are open".to_owned()),
+        },
         (None, closed) => (CommitState::Pending, format!("held by {}", closed.join(", "))),
     };
     (state, change::cut(&description, DESCRIPTION_LIMIT).to_owned())
@@ -227,7 +233,10 @@ fn open_message(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> String {
         (Some(hold), _) => format!("held: {}; PR #{number} waits", hold.why),
         (None, Some(strange)) => format!("PR #{number} waits for a person to look at it: {strange}"),
         (None, None) if reviewed(&snapshot.step.spec) => format!("waiting for PR #{number} to be merged"),
-        (None, None) => format!("merging PR #{number}"),
+        (None, None) => match gates::closed(snapshot).as_slice() {
+            [] => format!("merging PR #{number}"),
+            closed => format!("PR #{number} waits: held by {}", closed.join(", ")),
+        },
     }
 }
 

@@ -73,6 +73,21 @@ fn a_rollback_says_so_at_the_top() {
 }
 
 #[test]
+fn what_only_says_that_it_is_a_rollback_is_told_as_such() {
+    let mut scene = Scene::reviewed();
+    let bundle = scene.bundle.as_mut().unwrap();
+    bundle.spec.provenance.as_mut().unwrap().rollback_of = Some("my-app-v1-30-0".to_owned());
+    bundle.metadata.labels = from(json!({"kardinal.io/emergency": "true"}));
+    let order = opened(&mut scene);
+    assert_eq!(order.labels, ["kardinal", "kardinal/promotion"]);
+    assert!(
+        order.body.contains("says that it takes back my-app-v1-30-0, and that is not so"),
+        "{}",
+        order.body
+    );
+}
+
+#[test]
 fn configuration_lists_its_files() {
     let mut scene = Scene::reviewed();
     scene.bundle = Some(config_bundle());

@@ -442,6 +442,80 @@ fn a_step_whose_bundle_or_gates_are_not_known_changes_nothing() {
 }
 
 #[test]
+fn a_forged_status_gets_no_seal_while_the_gates_are_not_known() {
+    let mut scene = Scene::new(json!({}));
+    scene.organisation = Err("PolicyGate `soak` cannot be read".to_owned());
+    scene.step.status =
+        from(json!({"state": "WaitingForMerge", "outputs": {"commit": "ev11", "prNumber": "3"}}));
+    let plan = plan(&scene.snapshot());
+    assert_eq!((plan.effect, plan.status), (Some(Effect::ForgetStatus), None));
+}
+
+#[test]
+fn without_the_key_nothing_is_cleared_up_by_anybodys_record() {
+    let mut scene = Scene::reviewed().opened().kept();
+    scene.step.status.as_mut().unwrap().state = Some(PromotionState::Failed);
+    let plan = plan(&Snapshot { key: None, organisation: Err("no key"), ..scene.snapshot() });
+    assert_eq!((plan.effect, plan.status, plan.wake.is_some()), (None, None, true));
+}
+
+#[test]
+fn a_green_check_is_taken_back_when_the_bundle_is_gone_and_the_merge_is_on_record() {
+    let mut scene = Scene::reviewed().opened().kept();
+    scene.bundle = None;
+    let effect = scene.effect();
+    let Effect::SetCommitStatus { state: CommitState::Pending, description, .. } = &effect else {
+        panic!("{effect:?}")
+    };
+    assert!(description.contains("it does not exist"), "{description}");
+    scene.pull_request = Some(merged_pull_request());
+    scene.plan();
+    let evidence = scene.status().evidence.unwrap().policy_gates.unwrap();
+    let told = evidence.iter().find(|gate| gate.name == "organisation-gates").unwrap();
+    assert_eq!((told.result, told.forced_by.as_deref()), (GateResult::Fail, None));
+}
+
+#[test]
+fn taking_a_green_check_back_is_never_given_up() {
+    let mut scene = Scene::reviewed().opened().kept();
+    scene.hold = held("paused");
+    let body = scene.effect();
+    if matches!(body, Effect::UpdatePullRequest { .. }) {
+        scene.tell(&body, Outcome::Done);
+    }
+    let effect = scene.effect();
+    assert!(matches!(effect, Effect::SetCommitStatus { state: CommitState::Pending, .. }), "{effect:?}");
+    let troubles = [
+        Outcome::Blocked { message: "401".to_owned() },
+        Outcome::Refused { task: None, message: "422".to_owned() },
+        Outcome::Fault { message: "502".to_owned(), retry: Retry::Soon },
+    ];
+    for trouble in troubles {
+        let report = report(&scene.snapshot(), &effect, &trouble, 30);
+        assert!(report.retry.is_some(), "{trouble:?}");
+        scene.write(report.status);
+        assert_eq!(scene.effect(), effect, "{trouble:?}");
+    }
+    scene.tell(&effect, Outcome::Done);
+    assert_eq!(scene.plan().effect, None);
+}
+
+#[test]
+fn a_record_is_not_merged_over_a_closed_gate_of_the_team() {
+    let mut scene = Scene::new(json!({"pr": true})).with_gate("my-app-soak", ready()).opened();
+    scene.set_gate("my-app-soak", closed());
+    let mut scene = scene.kept();
+    assert_eq!(scene.plan().effect, None);
+    assert_eq!(scene.message(), "PR #7 waits: held by soak");
+    scene.set_gate("my-app-soak", ready());
+    let body = scene.effect();
+    scene.tell(&body, Outcome::Done);
+    let status = scene.effect();
+    scene.tell(&status, Outcome::Done);
+    assert!(matches!(scene.effect(), Effect::MergePullRequest { .. }));
+}
+
+#[test]
 fn an_instance_is_only_a_view_of_the_organisations_gate() {
     let template = gate("false", BEFORE);
     let mut scene = Scene::new(json!({})).with_gate("my-app-never", ready()).asked(&[template]);
