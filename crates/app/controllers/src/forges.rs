@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Secret as KubernetesSecret;
 use kardinal_api::kardinal::{GitProvider, PromotionStep};
 use kardinal_git::{Remote, Secret};
 use kardinal_planner::intent::check_name;
-use kardinal_reach::{Hosts, authority};
+use kardinal_reach::{Hosts, authority, check_plain};
 use kardinal_scm::{self as scm, Forge};
 use kube::Api;
 
@@ -136,6 +136,7 @@ impl Taken {
 
 /// Whether the owner of a Secret lets its values go to a URL, by what the annotation says.
 fn check_hosts(name: &str, annotation: Option<&str>, url: &str) -> Result<(), Trouble> {
+    check_plain(url).map_err(|refused| Trouble::Problem(refused.to_string()))?;
     let Some(text) = annotation else { return Ok(()) };
     let hosts = Hosts::parse(text).map_err(|wrong| {
         Trouble::Problem(format!("the annotation `{HOSTS}` of the Secret `{name}` cannot be used: {wrong}"))
@@ -284,6 +285,7 @@ impl Context {
     /// may name any repository, and strangers must not be told a secret.
     pub(crate) fn source(&self, namespace: &str, remote: &Remote, url: &str) -> Result<Remote, Trouble> {
         self.check_home(namespace, None, url)?;
+        check_plain(url).map_err(|refused| Trouble::Problem(refused.to_string()))?;
         let origin = |url: &str| {
             reqwest::Url::parse(url).ok().map(|url| url.origin()).filter(|origin| origin.is_tuple())
         };

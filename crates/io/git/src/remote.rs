@@ -3,7 +3,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use base64::Engine as _;
-use kardinal_reach::Policy;
+use kardinal_reach::{Policy, authority, check_plain};
+use sha2::{Digest as _, Sha256};
 
 use crate::Error;
 
@@ -79,6 +80,25 @@ impl Credentials {
         Some(Secret(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))))
     }
 
+    /// Stands for what gets in, whatever its form: two that differ in anything have different ones.
+    pub(crate) fn fingerprint(&self) -> [u8; 32] {
+        let parts: [&str; 4] = match self {
+            Credentials::None => ["none", "", "", ""],
+            Credentials::Token(token) => ["token", token.reveal(), "", ""],
+            Credentials::Basic { user, password } => ["basic", user, password.reveal(), ""],
+            Credentials::Ssh { key, known_hosts } => {
+                let known = if known_hosts.is_some() { "known" } else { "" };
+                ["ssh", key.reveal(), known_hosts.as_deref().unwrap_or_default(), known]
+            }
+        };
+        let mut hash = Sha256::new();
+        for part in parts {
+            hash.update(part.len().to_be_bytes());
+            hash.update(part);
+        }
+        hash.finalize().into()
+    }
+
     /// User name and password.
     fn pair(&self) -> Option<(&str, &Secret)> {
         match self {
@@ -146,9 +166,17 @@ pub struct Local {
 impl Target {
     /// Understands a remote.
     pub(crate) fn new(remote: &Remote, local: Option<&Local>, reach: &Policy) -> Result<Target, Error> {
-        let (url, inside) = split(remote.url.trim());
+        let given = remote.url.trim();
+        let (url, inside) = split(given);
         let url = url.trim_end_matches('/').to_owned();
         let place = place(&url, local)?;
+        if !matches!(place, Place::Disk(_)) {
+            // Whoever chose the credentials has judged the URL as it was given.
+            check_plain(given).map_err(Error::problem)?;
+            if authority(given) != authority(&url) {
+                return Err(Error::problem(format!("`{url}` is not a valid URL")));
+            }
+        }
         let credentials = match &remote.credentials {
             Credentials::None => inside,
             given => given.clone(),
@@ -312,6 +340,46 @@ mod tests {
             Some(&local),
             &policy,
         )
+    }
+
+    #[test]
+    fn whoever_gets_in_with_something_else_is_somebody_else() {
+        let ssh = |key: &str, known_hosts: Option<&str>| Credentials::Ssh {
+            key: key.into(),
+            known_hosts: known_hosts.map(str::to_owned),
+        };
+        let basic = |user: &str, password: &str| Credentials::Basic {
+            user: user.to_owned(),
+            password: password.into(),
+        };
+        let all = [
+            Credentials::None,
+            Credentials::Token("a".into()),
+            Credentials::Token("b".into()),
+            basic("a", "bc"),
+            basic("ab", "c"),
+            ssh("a", None),
+            ssh("b", None),
+            ssh("a", Some("")),
+            ssh("a", Some("host")),
+        ];
+        let prints: std::collections::BTreeSet<_> = all.iter().map(Credentials::fingerprint).collect();
+        assert_eq!(prints.len(), all.len());
+    }
+
+    #[test]
+    fn a_url_that_hides_where_it_leads_is_refused() {
+        for url in [
+            r"http://git.example\@evil.example/x.git",
+            r"https://git.example\.evil.example/x.git",
+            "https://git.example\t@evil.example/x.git",
+            r"ssh://git@git.example\@evil.example/x.git",
+            "https://git.example/x y.git",
+        ] {
+            let refused = target(url).unwrap_err().to_string();
+            assert!(refused.contains("which a URL cannot have"), "{url}: {refused}");
+        }
+        assert_eq!(target("https://me:pw@git.example/a@b.git").unwrap().url, "https://git.example/a@b.git");
     }
 
     #[test]

@@ -1,17 +1,17 @@
 //! One repository in use: what the remote and the object database can do together.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     path::Path,
     sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
 use gix::ObjectId;
-use sha2::{Digest as _, Sha256};
 
 use crate::{
-    Budget, Error, FileChange, Secret, cache, disk,
+    Budget, Error, FileChange, cache, disk,
     error::Failure,
     git::Inner,
     http::{Capabilities, Line, fetch::Depth, push::Update},
@@ -26,6 +26,8 @@ use crate::{
     store::{PACK_WEAR, Store, guard},
 };
 
+/// How long credentials that a remote has accepted may read the cache without its being asked again.
+const PROOF: Duration = Duration::from_secs(300);
 /// A short id is looked for in so many branches.
 const MAX_BRANCHES: usize = 2000;
 
@@ -38,8 +40,8 @@ pub(crate) struct Depot {
     capabilities: Mutex<Option<Capabilities>>,
     /// Where the repository really is, after redirects.
     base: Mutex<Option<String>>,
-    /// Fingerprints of the credentials that the remote has accepted: only they may read the cache.
-    proven: Mutex<HashSet<[u8; 32]>>,
+    /// Fingerprints of the credentials that the remote has accepted, and when: only they may read the cache.
+    proven: Mutex<HashMap<[u8; 32], Instant>>,
     lanes: Mutex<HashMap<(String, u64), Arc<Lane>>>,
 }
 
@@ -138,13 +140,9 @@ impl Session {
         !matches!(self.target.place, Place::Disk(_))
     }
 
-    fn fingerprint(&self) -> [u8; 32] {
-        let header = self.target.credentials.header();
-        Sha256::digest(header.as_ref().map_or("", Secret::reveal).as_bytes()).into()
-    }
-
     fn is_proven(&self) -> bool {
-        guard(&self.depot.proven).contains(&self.fingerprint())
+        let proven = guard(&self.depot.proven);
+        proven.get(&self.target.credentials.fingerprint()).is_some_and(|at| at.elapsed() < PROOF)
     }
 
     /// Where the branch was when these credentials last saw it.
@@ -210,10 +208,15 @@ impl Session {
     fn note_access<T>(&self, answer: &Result<T, Failure>) {
         let mut proven = guard(&self.depot.proven);
         match answer {
-            Ok(_) => proven.insert(self.fingerprint()),
-            Err(Failure::Plain(Error::Problem(_))) => proven.remove(&self.fingerprint()),
-            Err(_) => false,
-        };
+            Ok(_) => {
+                proven.retain(|_, at| at.elapsed() < PROOF);
+                proven.insert(self.target.credentials.fingerprint(), Instant::now());
+            }
+            Err(Failure::Plain(Error::Problem(_))) => {
+                proven.remove(&self.target.credentials.fingerprint());
+            }
+            Err(_) => {}
+        }
     }
 
     /// Gets commits that are not here yet.

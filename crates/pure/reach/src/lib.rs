@@ -30,6 +30,18 @@ pub fn authority(url: &str) -> (String, Option<u16>) {
     }
 }
 
+/// Whether a URL means the same to everybody who reads it. Some take `\` for the end of the host, some drop white space:
+/// what one judges must be where another one goes.
+pub fn check_plain(url: &str) -> Result<(), Refused> {
+    match url.chars().find(|c| c.is_control() || c.is_whitespace() || *c == '\\') {
+        None => Ok(()),
+        Some(strange) => Err(Refused::new(format!(
+            "the URL `{}` has {strange:?} in it, which a URL cannot have: remove it",
+            url.escape_debug()
+        ))),
+    }
+}
+
 /// Names that lead to a machine's metadata service, whatever they resolve to.
 const METADATA: [&str; 3] = ["metadata.google.internal", "metadata.goog", "instance-data.ec2.internal"];
 
@@ -59,6 +71,7 @@ impl Policy {
 
     /// Whether the host of a URL may be talked to.
     pub fn check_url(&self, url: &str) -> Result<(), Refused> {
+        check_plain(url)?;
         let (host, port) = authority(url);
         self.check_host(&host, port)
     }
@@ -225,6 +238,17 @@ mod tests {
         ] {
             assert_eq!(authority(url), (host.to_owned(), port), "{url}");
         }
+    }
+
+    #[test]
+    fn a_url_that_two_readers_could_read_in_two_ways_is_refused() {
+        for url in
+            ["https://good\\@evil/x", "https://good /x", "https://go\tod/x", "git@good:a\\b", "https://a\n/"]
+        {
+            assert!(check_plain(url).is_err(), "{url:?}");
+            assert!(Policy::machine(Hosts::default()).check_url(url).is_err(), "{url:?}");
+        }
+        check_plain("https://user:p%20w@host:3000/a/b.git?x#y").unwrap();
     }
 
     #[test]
