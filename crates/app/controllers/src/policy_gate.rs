@@ -8,7 +8,7 @@ use kardinal_cluster::{Change, View};
 use kardinal_graph::Gvk;
 use kardinal_planner::bundle::{last_verified, pipeline_name, searches};
 use kardinal_planner::policy_gate::{self as planner, Authority, MANAGER, Place, Snapshot};
-use kardinal_planner::seal::{trusted, trusted_previous};
+use kardinal_planner::seal::{Door, trusted, trusted_previous};
 use kardinal_policy::{is_template, speaks_for_organisation};
 use serde_json::Value;
 
@@ -149,8 +149,9 @@ impl Observation {
         }
         let key = context.key().await?;
         let pipeline = pipeline_name(bundle).unwrap_or_default();
-        let previous = trusted_previous(key, pipeline, &others, &place.environment);
-        self.proven = Some((trusted(key, (pipeline, &place.environment), bundle, &[], &others), previous));
+        let door = Door { pipeline, environment: &place.environment, place: None };
+        let previous = trusted_previous(key, &door, &others);
+        self.proven = Some((trusted(key, &door, bundle, &[], &others), previous));
         Ok(())
     }
 

@@ -18,12 +18,13 @@ use kardinal_api::kardinal::{
     Bundle, EnvironmentStatus, PIPELINE_LABEL, PromotionState, PromotionStep, PromotionStepSpec,
     PromotionStepStatus, Provenance,
 };
+use kardinal_policy::Written;
 use sha2::{Digest as _, Sha256};
 
 use crate::bundle::{AUTOMATIC_ANNOTATION, EMERGENCY_LABEL, ROLLBACK_LABEL, age, last_verified, name_of};
 
 /// What a seal is about; the version keeps later formats apart.
-const VERIFICATION: &str = "kardinal-verification-v1";
+const VERIFICATION: &str = "kardinal-verification-v2";
 /// The same for the progress of a step.
 const PROGRESS: &str = "kardinal-progress-v1";
 
@@ -43,15 +44,18 @@ impl Key {
         (bytes.len() >= 32).then(|| Key(bytes.to_vec()))
     }
 
-    /// The seal of a verification.
+    /// The seal of a verification. It names the place, so that one can ask where a version was verified after the step
+    /// is gone.
     pub fn seal(&self, claim: &Claim<'_>) -> Option<String> {
-        Some(STANDARD.encode(self.code(claim)?.finalize().into_bytes()))
+        let code = STANDARD.encode(self.code(claim)?.finalize().into_bytes());
+        Some(format!("{}.{code}", STANDARD.encode(claim.place.0)))
     }
 
     /// Whether this is the seal of the verification. The time that it takes says nothing about the right one.
     pub fn proves(&self, claim: &Claim<'_>, seal: &str) -> bool {
-        let (Ok(seal), Some(code)) = (STANDARD.decode(seal), self.code(claim)) else { return false };
-        code.verify_slice(&seal).is_ok()
+        let Some((place, code)) = seal.split_once('.') else { return false };
+        let (Ok(place), Ok(seal)) = (STANDARD.decode(place), STANDARD.decode(code)) else { return false };
+        place == claim.place.0 && self.code(claim).is_some_and(|code| code.verify_slice(&seal).is_ok())
     }
 
     /// The seal of what a step has come to. It holds for what the step brings where as its spec says it now.
@@ -110,6 +114,7 @@ impl Key {
             &Sha256::digest(&artifacts),
             claim.pipeline.as_bytes(),
             claim.environment.as_bytes(),
+            &claim.place.0,
             verified_at.as_bytes(),
         ])
     }
@@ -145,8 +150,58 @@ pub struct Claim<'a> {
     pub pipeline: &'a str,
     /// The environment of the step.
     pub environment: &'a str,
+    /// Where the step writes.
+    pub place: Place,
     /// When the environment was found healthy.
     pub verified_at: Timestamp,
+}
+
+/// Where a step writes: repository, branch and files. An environment is only a name, which its team can give to another
+/// place at any time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place([u8; PLACE]);
+
+/// How many bytes of its digest stand for a place.
+const PLACE: usize = 16;
+
+impl Place {
+    /// The place of these files.
+    pub fn of(repository: &str, branch: &str, files: &[Written]) -> Place {
+        let mut hash = Sha256::new();
+        let mut names: Vec<String> = files.iter().map(Written::to_string).collect();
+        names.sort_unstable();
+        for part in [repository, branch].into_iter().chain(names.iter().map(String::as_str)) {
+            hash.update(part.len().to_be_bytes());
+            hash.update(part);
+        }
+        let mut short = [0; PLACE];
+        short.iter_mut().zip(hash.finalize()).for_each(|(byte, digest)| *byte = digest);
+        Place(short)
+    }
+
+    /// The place that a seal names; whether that is true is for the key to say.
+    fn named_by(seal: &str) -> Option<Place> {
+        let bytes = STANDARD.decode(seal.split_once('.')?.0).ok()?;
+        Some(Place(bytes.try_into().ok()?))
+    }
+}
+
+/// Where a Bundle wants in.
+#[derive(Clone, Copy, Debug)]
+pub struct Door<'a> {
+    /// The Pipeline.
+    pub pipeline: &'a str,
+    /// The environment.
+    pub environment: &'a str,
+    /// Where its step writes; absent where people are only shown something, and no step is there yet.
+    pub place: Option<Place>,
+}
+
+impl Door<'_> {
+    /// Whether something that was verified in an environment was verified behind this door.
+    fn leads_to(&self, environment: &str, place: Place) -> bool {
+        self.environment == environment && self.place.is_none_or(|own| own == place)
+    }
 }
 
 /// A Bundle on its way into an environment, as far as the controller knows it to be true: verifications with a seal, a
@@ -154,24 +209,30 @@ pub struct Claim<'a> {
 /// Bundles of the Pipeline.
 pub fn trusted(
     key: &Key,
-    (pipeline, environment): (&str, &str),
+    door: &Door<'_>,
     bundle: &Bundle,
     steps: &[PromotionStep],
     others: &[Bundle],
 ) -> Bundle {
     let mut known = bundle.clone();
-    let mut environments = sealed_record(key, pipeline, bundle);
+    let pipeline = door.pipeline;
+    let mut environments: BTreeMap<String, EnvironmentStatus> = sealed_record(key, pipeline, bundle)
+        .map(|(environment, at, _)| (environment.to_owned(), verified(at)))
+        .collect();
     for step in steps.iter().filter(|step| step.spec.bundle_ref == name_of(&bundle.metadata)) {
         let Some(status) = &step.status else { continue };
         let verified_in = &step.spec.environment;
-        if let Some(at) = proven(key, pipeline, bundle, verified_in, (status.verified_at, &status.seal)) {
+        if let Some((at, _)) = proven(key, pipeline, bundle, verified_in, (status.verified_at, &status.seal))
+        {
             environments.entry(verified_in.clone()).or_insert_with(|| verified(at));
         }
     }
     let status = known.status.get_or_insert_default();
     status.phase = None;
     status.environments = environments;
-    let was_verified = |other: &Bundle| sealed_record(key, pipeline, other).contains_key(environment);
+    let was_verified = |other: &Bundle| {
+        sealed_record(key, pipeline, other).any(|(environment, _, place)| door.leads_to(environment, place))
+    };
     if !takes_back(bundle, others, was_verified) {
         forget_rollback(&mut known);
     }
@@ -179,16 +240,19 @@ pub fn trusted(
 }
 
 /// The other Bundle that was proven to be verified last in an environment.
-pub fn trusted_previous(key: &Key, pipeline: &str, others: &[Bundle], environment: &str) -> Option<Bundle> {
+pub fn trusted_previous(key: &Key, door: &Door<'_>, others: &[Bundle]) -> Option<Bundle> {
     let known: Vec<Bundle> = others
         .iter()
         .map(|other| {
             let mut known = other.clone();
-            known.status.get_or_insert_default().environments = sealed_record(key, pipeline, other);
+            let behind = sealed_record(key, door.pipeline, other)
+                .filter(|(environment, _, place)| door.leads_to(environment, *place))
+                .map(|(environment, at, _)| (environment.to_owned(), verified(at)));
+            known.status.get_or_insert_default().environments = behind.collect();
             known
         })
         .collect();
-    last_verified(&known.iter().collect::<Vec<_>>(), environment).cloned()
+    last_verified(&known.iter().collect::<Vec<_>>(), door.environment).cloned()
 }
 
 /// Whether a Bundle takes another one back: that one exists, and what this one carries was verified before, by a Bundle
@@ -224,13 +288,17 @@ fn forget_rollback(bundle: &mut Bundle) {
     }
 }
 
-fn sealed_record(key: &Key, pipeline: &str, bundle: &Bundle) -> BTreeMap<String, EnvironmentStatus> {
+/// What a Bundle's record proves: the environments where it was verified, when and at which place.
+fn sealed_record<'a>(
+    key: &'a Key,
+    pipeline: &'a str,
+    bundle: &'a Bundle,
+) -> impl Iterator<Item = (&'a str, Timestamp, Place)> {
     let record = bundle.status.iter().flat_map(|status| &status.environments);
-    let sealed = record.filter_map(|(environment, entry)| {
-        let at = proven(key, pipeline, bundle, environment, (entry.verified_at, &entry.seal))?;
-        Some((environment.clone(), verified(at)))
-    });
-    sealed.collect()
+    record.filter_map(move |(environment, entry)| {
+        let (at, place) = proven(key, pipeline, bundle, environment, (entry.verified_at, &entry.seal))?;
+        Some((environment.as_str(), at, place))
+    })
 }
 
 fn proven(
@@ -239,9 +307,11 @@ fn proven(
     bundle: &Bundle,
     environment: &str,
     (verified_at, seal): (Option<Timestamp>, &Option<String>),
-) -> Option<Timestamp> {
-    let claim = Claim { bundle, pipeline, environment, verified_at: verified_at? };
-    key.proves(&claim, seal.as_deref()?).then_some(claim.verified_at)
+) -> Option<(Timestamp, Place)> {
+    let seal = seal.as_deref()?;
+    let claim =
+        Claim { bundle, pipeline, environment, place: Place::named_by(seal)?, verified_at: verified_at? };
+    key.proves(&claim, seal).then_some((claim.verified_at, claim.place))
 }
 
 fn verified(at: Timestamp) -> EnvironmentStatus {

@@ -9,6 +9,13 @@ pub struct Written {
     tree: bool,
 }
 
+impl std::fmt::Display for Written {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let end = if self.tree { "/**" } else { "" };
+        write!(f, "{}{end}", self.segments.join("/"))
+    }
+}
+
 impl Written {
     /// One file. What leaves the repository by `..` stands for all of it, so that no spelling leads round a pattern.
     pub fn file(path: &str) -> Written {

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kardinal_api::kardinal::{PromotionState, PromotionStepStatus, TaskState, TaskStatus};
 
 use super::tasks::{Task, TaskKind};
-use super::{Note, Plan, Snapshot, change};
+use super::{Note, Plan, Snapshot, change, organisation};
 use crate::seal::Claim;
 
 /// The uid of the Bundle that the step began with: another one may get the same name.
@@ -200,7 +200,9 @@ impl<'a> Draft<'a> {
     fn seal(&self) -> Option<String> {
         let Snapshot { step, bundle, key, now, .. } = *self.snapshot;
         let (pipeline, environment) = (&step.spec.pipeline, &step.spec.environment);
-        key?.seal(&Claim { bundle: bundle?, pipeline, environment, verified_at: now })
+        let bundle = bundle?;
+        let place = organisation::place(step, bundle.spec.kind());
+        key?.seal(&Claim { bundle, pipeline, environment, place, verified_at: now })
     }
 
     pub(super) fn block(&mut self, message: &str) {

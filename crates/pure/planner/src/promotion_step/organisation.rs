@@ -16,7 +16,7 @@ use super::draft::Draft;
 use super::tasks::{Task, TaskKind, tasks};
 use super::{Effect, Plan, Snapshot, change, pending};
 use crate::bundle::{Route, name_of};
-use crate::seal::{Key, trusted, trusted_previous};
+use crate::seal::{Door, Key, Place, trusted, trusted_previous};
 
 /// How long to wait before what could not be read is asked for again.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
@@ -87,9 +87,10 @@ impl Organisation {
             return Organisation::default();
         }
         let spec = &ground.step.spec;
-        let place = (spec.pipeline.as_str(), spec.environment.as_str());
-        let bundle = trusted(ground.key, place, ground.bundle, ground.steps, ground.others);
-        let previous = trusted_previous(ground.key, &spec.pipeline, ground.others, &spec.environment);
+        let place = Some(place(ground.step, ground.bundle.spec.kind()));
+        let door = Door { pipeline: &spec.pipeline, environment: &spec.environment, place };
+        let bundle = trusted(ground.key, &door, ground.bundle, ground.steps, ground.others);
+        let previous = trusted_previous(ground.key, &door, ground.others);
         let mut organisation = Organisation { asked, bundle: Some(bundle), previous, answers: Vec::new() };
         organisation.answers = organisation.at(ground.now);
         organisation
@@ -229,6 +230,12 @@ pub fn target(step: &PromotionStep, kind: BundleType) -> Target {
         Err(_) => (vec![Written::tree(&directory)], vec![base]),
     };
     Target { environment: step.spec.environment.clone(), paths, branches }
+}
+
+/// The same as a seal names it. The branch of a pull request belongs to the Bundle, not to the place.
+pub(super) fn place(step: &PromotionStep, kind: BundleType) -> Place {
+    let repository = step.spec.git.as_ref().map(|git| git.url.as_str()).unwrap_or_default();
+    Place::of(repository, &change::base_branch(step), &target(step, kind).paths)
 }
 
 fn written(step: &PromotionStep, directory: &str, task: &Task) -> Vec<Written> {

@@ -4,7 +4,7 @@ use kardinal_api::kardinal::{GateResult, PromotionStepGit};
 
 use super::*;
 use crate::promotion_step::body::fingerprint;
-use crate::seal::{Claim, trusted};
+use crate::seal::{Claim, Door, Place, trusted, trusted_previous};
 
 fn gate(expression: &str, created: &str) -> PolicyGate {
     from(json!({
@@ -550,8 +550,8 @@ fn soak_times_count_only_with_the_controllers_seal() {
         assert_eq!(scene.state(), PromotionState::Pending, "{seal:?}");
     }
     let claim = |bundle: &Bundle, environment: &str| {
-        let claim =
-            Claim { bundle, pipeline: "my-app", environment, verified_at: time("2026-04-14T13:00:00Z") };
+        let verified_at = time("2026-04-14T13:00:00Z");
+        let claim = Claim { bundle, pipeline: "my-app", environment, place: place("staging"), verified_at };
         Key::new(&[7; 32]).unwrap().seal(&claim)
     };
     let bundle = scene.bundle.clone().unwrap();
@@ -584,8 +584,8 @@ fn a_verification_carries_the_seal_and_the_seal_its_time() {
     draft.complete(4, "healthy");
     draft.advance(&tasks(&scene.step.spec, snapshot.bundle.unwrap().spec.kind()).unwrap(), "");
     scene.step.status = Some(draft.status.clone());
-    let bundle =
-        trusted(&scene.key, ("my-app", "prod"), scene.bundle.as_ref().unwrap(), &[scene.step.clone()], &[]);
+    let door = Door { pipeline: "my-app", environment: "prod", place: None };
+    let bundle = trusted(&scene.key, &door, scene.bundle.as_ref().unwrap(), &[scene.step.clone()], &[]);
     assert_eq!(bundle.status.unwrap().environments["prod"].verified_at, Some(scene.now));
 }
 
@@ -604,7 +604,9 @@ fn a_rollback_counts_only_if_there_is_something_to_go_back_to() {
     let key = Key::new(&[7; 32]).unwrap();
     let mut good = bundle("v1", "2026-04-01T00:00:00Z", "1");
     let at = time("2026-04-01T01:00:00Z");
-    let claim = Claim { bundle: &good, pipeline: "my-app", environment: "prod", verified_at: at };
+    let prod = place("environments/prod");
+    let claim =
+        Claim { bundle: &good, pipeline: "my-app", environment: "prod", place: prod, verified_at: at };
     let seal = key.seal(&claim);
     good.status =
         from(json!({"environments": {"prod": {"verifiedAt": "2026-04-01T01:00:00Z", "seal": seal}}}));
@@ -627,13 +629,25 @@ fn a_rollback_counts_only_if_there_is_something_to_go_back_to() {
         (back("1", "v2"), vec![unproven, bad.clone()], false),
         (back("1", "v2"), vec![bad.clone()], false),
     ] {
-        let known = trusted(&key, ("my-app", "prod"), &bundle, &[], &others);
+        let door = Door { pipeline: "my-app", environment: "prod", place: Some(prod) };
+        let known = trusted(&key, &door, &bundle, &[], &others);
         assert_eq!(rollback_of(&known).is_some(), real, "{bundle:?}");
         assert_eq!(known.metadata.labels.unwrap().contains_key("kardinal.io/emergency"), real);
     }
     let others = [good, bad];
-    let known = trusted(&key, ("my-app", "staging"), &back("1", "v2"), &[], &others);
+    let staging = Door { pipeline: "my-app", environment: "staging", place: None };
+    let known = trusted(&key, &staging, &back("1", "v2"), &[], &others);
     assert_eq!(rollback_of(&known), None, "it was never verified in this environment");
+    let moved = Door { pipeline: "my-app", environment: "prod", place: Some(place("elsewhere")) };
+    let known = trusted(&key, &moved, &back("1", "v2"), &[], &others);
+    assert_eq!(rollback_of(&known), None, "the environment of that name was another place then");
+    assert_eq!(trusted_previous(&key, &moved, &others), None);
+    let same = Door { place: Some(prod), ..moved };
+    assert_eq!(trusted_previous(&key, &same, &others).unwrap().metadata.name.as_deref(), Some("v1"));
+}
+
+fn place(directory: &str) -> Place {
+    Place::of("https://git.example/app.git", "main", &[kardinal_policy::Written::tree(directory)])
 }
 
 #[test]
