@@ -133,6 +133,9 @@ pub struct Claim<'a> {
     pub verified_at: Timestamp,
 }
 
+/// Tells since when a Bundle counts as verified in an environment, from a time and the seal beside it.
+type Proof<'a> = &'a dyn Fn(&Bundle, &str, Option<Timestamp>, Option<&str>) -> Option<Timestamp>;
+
 /// A Bundle on its way into an environment, as far as the controller knows it to be true: verifications with a seal, a
 /// rollback only where the environment has something to go back to. `steps` are those of the Bundle, `others` the other
 /// Bundles of the Pipeline.
@@ -143,19 +146,34 @@ pub fn trusted(
     steps: &[PromotionStep],
     others: &[Bundle],
 ) -> Bundle {
+    known(&proof(key, pipeline), environment, bundle, steps, others)
+}
+
+/// The same for whoever has no key: a seal counts, and whether it is the right one is for the controller to say.
+pub fn sealed(environment: &str, bundle: &Bundle, others: &[Bundle]) -> Bundle {
+    known(&any_seal, environment, bundle, &[], others)
+}
+
+fn known(
+    proof: Proof<'_>,
+    environment: &str,
+    bundle: &Bundle,
+    steps: &[PromotionStep],
+    others: &[Bundle],
+) -> Bundle {
     let mut known = bundle.clone();
-    let mut environments = sealed_record(key, pipeline, bundle);
+    let mut environments = sealed_record(proof, bundle);
     for step in steps.iter().filter(|step| step.spec.bundle_ref == name_of(&bundle.metadata)) {
         let Some(status) = &step.status else { continue };
         let verified_in = &step.spec.environment;
-        if let Some(at) = proven(key, pipeline, bundle, verified_in, (status.verified_at, &status.seal)) {
+        if let Some(at) = proof(bundle, verified_in, status.verified_at, status.seal.as_deref()) {
             environments.entry(verified_in.clone()).or_insert_with(|| verified(at));
         }
     }
     let status = known.status.get_or_insert_default();
     status.phase = None;
     status.environments = environments;
-    let was_verified = |other: &Bundle| sealed_record(key, pipeline, other).contains_key(environment);
+    let was_verified = |other: &Bundle| sealed_record(proof, other).contains_key(environment);
     if !takes_back(bundle, others, was_verified) {
         forget_rollback(&mut known);
     }
@@ -164,11 +182,20 @@ pub fn trusted(
 
 /// The other Bundle that was proven to be verified last in an environment.
 pub fn trusted_previous(key: &Key, pipeline: &str, others: &[Bundle], environment: &str) -> Option<Bundle> {
+    known_previous(&proof(key, pipeline), others, environment)
+}
+
+/// The same for whoever has no key, see [`sealed`].
+pub fn sealed_previous(others: &[Bundle], environment: &str) -> Option<Bundle> {
+    known_previous(&any_seal, others, environment)
+}
+
+fn known_previous(proof: Proof<'_>, others: &[Bundle], environment: &str) -> Option<Bundle> {
     let known: Vec<Bundle> = others
         .iter()
         .map(|other| {
             let mut known = other.clone();
-            known.status.get_or_insert_default().environments = sealed_record(key, pipeline, other);
+            known.status.get_or_insert_default().environments = sealed_record(proof, other);
             known
         })
         .collect();
@@ -208,24 +235,27 @@ fn forget_rollback(bundle: &mut Bundle) {
     }
 }
 
-fn sealed_record(key: &Key, pipeline: &str, bundle: &Bundle) -> BTreeMap<String, EnvironmentStatus> {
+fn sealed_record(proof: Proof<'_>, bundle: &Bundle) -> BTreeMap<String, EnvironmentStatus> {
     let record = bundle.status.iter().flat_map(|status| &status.environments);
     let sealed = record.filter_map(|(environment, entry)| {
-        let at = proven(key, pipeline, bundle, environment, (entry.verified_at, &entry.seal))?;
+        let at = proof(bundle, environment, entry.verified_at, entry.seal.as_deref())?;
         Some((environment.clone(), verified(at)))
     });
     sealed.collect()
 }
 
-fn proven(
+fn proof(
     key: &Key,
     pipeline: &str,
-    bundle: &Bundle,
-    environment: &str,
-    (verified_at, seal): (Option<Timestamp>, &Option<String>),
-) -> Option<Timestamp> {
-    let claim = Claim { bundle, pipeline, environment, verified_at: verified_at? };
-    key.proves(&claim, seal.as_deref()?).then_some(claim.verified_at)
+) -> impl Fn(&Bundle, &str, Option<Timestamp>, Option<&str>) -> Option<Timestamp> {
+    move |bundle, environment, verified_at, seal| {
+        let claim = Claim { bundle, pipeline, environment, verified_at: verified_at? };
+        key.proves(&claim, seal?).then_some(claim.verified_at)
+    }
+}
+
+fn any_seal(_: &Bundle, _: &str, verified_at: Option<Timestamp>, seal: Option<&str>) -> Option<Timestamp> {
+    verified_at.filter(|_| seal.is_some())
 }
 
 fn verified(at: Timestamp) -> EnvironmentStatus {
