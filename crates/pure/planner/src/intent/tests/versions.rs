@@ -576,3 +576,35 @@ fn the_past_is_told_in_the_order_in_which_it_happened() {
     ];
     assert_eq!(told, wanted);
 }
+
+#[test]
+fn what_is_on_its_way_is_found_behind_another_version() {
+    let mut life = Life::of(&["1"]);
+    for version in ["3", "2"] {
+        let index = life.create(version);
+        life.set(index, "staging", PromotionState::Verified, true);
+        life.set(index, "prod", PromotionState::Promoting, false);
+    }
+    assert_eq!(life.forward("prod", Some("2"), false), "coming 2");
+}
+
+#[test]
+fn an_outlook_names_the_gates_in_front_of_an_environment() {
+    let mut life = Life::of(&["1"]);
+    let index = life.create("2");
+    let gate = |name: &str, environment: &str, when: &str| -> kardinal_api::kardinal::PolicyGate {
+        super::yaml(&format!(
+            "{{metadata: {{name: {name}, namespace: default, labels: {{kardinal.io/applies-to: {environment}}}}}, \
+              spec: {{expression: 'true', when: {when}}}}}"
+        ))
+    };
+    let gates = [
+        gate("before-prod", "prod", "pre-deploy"),
+        gate("after-prod", "prod", "post-deploy"),
+        gate("after-staging", "staging", "post-deploy"),
+    ];
+    let (gates, bundles): (Vec<_>, Vec<&Bundle>) = (gates.iter().collect(), life.bundles.iter().collect());
+    let outlook = outlook(&life.pipeline, bundles[index], &bundles, &gates, &[]).unwrap();
+    let named: Vec<&[String]> = outlook.legs.iter().map(|leg| leg.gates.as_slice()).collect();
+    assert_eq!(named, [&[] as &[String], &[], &["before-prod".to_owned(), "after-staging".to_owned()]]);
+}
