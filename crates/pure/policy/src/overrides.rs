@@ -34,6 +34,6 @@ pub fn is_overridden(gate: &PolicyGateSpec, promotion: &Promotion<'_>, now: Time
 }
 
 /// Whether an override has not ended yet.
-pub(crate) fn is_active(given: &GateOverride, now: Timestamp) -> bool {
+pub fn is_active(given: &GateOverride, now: Timestamp) -> bool {
     given.expires_at.is_none_or(|expires| expires > now)
 }
