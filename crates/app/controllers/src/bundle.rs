@@ -8,6 +8,7 @@ use kardinal_api::kardinal::{BUNDLE_LABEL, Bundle, PIPELINE_LABEL, Pipeline, Pol
 use kardinal_cluster::{Answer, Change, View};
 use kardinal_graph::ObjectId;
 use kardinal_planner::bundle::{self as planner, Commit, Effect, Search, Snapshot};
+use kardinal_planner::seal::Key as SealKey;
 use serde_json::Value;
 
 use crate::driver::{self, Key, Next};
@@ -129,6 +130,9 @@ impl driver::Controller for Controller {
     }
 
     async fn pass(&self, key: &Key) -> Next {
+        // Before the look at the objects, so that nothing is waited for between that and the decision.
+        let seal = self.context.key().await;
+        let seal = seal.as_ref().copied().map_err(String::as_str);
         let view = self.view();
         if !view.synced() {
             return Next::At(None);
@@ -139,10 +143,10 @@ impl driver::Controller for Controller {
         };
         drop(view);
         let now = self.context.clock.now();
-        let mut plan = observation.plan(policy_namespaces, now);
+        let mut plan = observation.plan(policy_namespaces, seal, now);
         if let Some(search) = &plan.search {
             observation.commit = look_for(&self.context, &key.0, search).await;
-            plan = observation.plan(policy_namespaces, now);
+            plan = observation.plan(policy_namespaces, seal, now);
         }
         if plan.settles_gates() {
             if let Err(error) = self.context.read_gates(key, &observation.bundle).await {
@@ -153,7 +157,7 @@ impl driver::Controller for Controller {
                 return Next::Never;
             };
             observation = Observation { commit: observation.commit, ..again };
-            plan = observation.plan(policy_namespaces, now);
+            plan = observation.plan(policy_namespaces, seal, now);
         }
         for effect in &plan.effects {
             if let Err(message) = act(&self.context, &key.0, effect).await {
@@ -242,7 +246,12 @@ impl Observation {
         Some(Observation { bundle, pipeline, siblings, gates, graphs, steps, commit: Commit::Unknown })
     }
 
-    fn plan(&self, policy_namespaces: &[String], now: jiff::Timestamp) -> planner::Plan {
+    fn plan(
+        &self,
+        policy_namespaces: &[String],
+        key: Result<&SealKey, &str>,
+        now: jiff::Timestamp,
+    ) -> planner::Plan {
         planner::plan(&Snapshot {
             bundle: &self.bundle,
             pipeline: self.pipeline.as_ref(),
@@ -252,6 +261,7 @@ impl Observation {
             steps: &self.steps.iter().collect::<Vec<_>>(),
             policy_namespaces,
             commit: &self.commit,
+            key,
             now,
         })
     }

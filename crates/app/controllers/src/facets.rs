@@ -3,6 +3,7 @@
 use kardinal_api::kardinal::{BUNDLE_LABEL, PIPELINE_LABEL, SHARD_LABEL};
 use kardinal_cluster::Facet;
 use kardinal_graph::{Gvk, referring_graphs};
+use kardinal_policy::{FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL};
 use serde_json::Value;
 
 use crate::objects::{label, text};
@@ -13,7 +14,7 @@ pub(crate) const MANAGED_BY: &str = "managed by Graph";
 pub(crate) const REVISION_OF: &str = "revision of Graph";
 /// A Graph: its uid.
 pub(crate) const UID: &str = "uid";
-/// A Graph that carries the Bundle, a step of it, or a gate that was made for it; templates of gates have "".
+/// A Graph that carries the Bundle, a step of it, or a gate that was made for it; whatever may be a template of gates has "".
 pub(crate) const BUNDLE: &str = "Bundle";
 /// A Bundle of the Pipeline, or a step of one.
 pub(crate) const PIPELINE: &str = "Pipeline";
@@ -79,12 +80,15 @@ fn of_gate(gate: &Value, all: &mut Vec<Facet>) {
         all.push((BY_HAND, String::new()));
     }
     all.push((BUNDLE, bundle.to_owned()));
-    if label(gate, "kardinal.io/freeze") == "true" {
+    if label(gate, FREEZE_LABEL) == "true" {
         all.push((FREEZES, label(gate, PIPELINE_LABEL).to_owned()));
     }
-    let template = label(gate, "kardinal.io/gate-template");
+    let template = label(gate, GATE_TEMPLATE_LABEL);
     if !template.is_empty() {
-        all.push((TEMPLATE, place(label(gate, "kardinal.io/gate-template-namespace"), template)));
+        all.push((TEMPLATE, place(label(gate, GATE_TEMPLATE_NAMESPACE_LABEL), template)));
+    } else if !bundle.is_empty() {
+        // Which gates are templates is for the policy to say: a label that names a Bundle takes none of them out of sight.
+        all.push((BUNDLE, String::new()));
     }
 }
 
@@ -183,7 +187,10 @@ mod tests {
         let gate = |labels: Value| json!({"metadata": {"labels": labels}});
         let found = |labels, facet| found_by("kardinal.io/v1alpha1", "PolicyGate", &gate(labels), facet);
         assert_eq!(found(json!({}), BUNDLE), [""]);
-        assert_eq!(found(json!({BUNDLE_LABEL: "v1"}), BUNDLE), ["v1"]);
+        let made_for = json!({BUNDLE_LABEL: "v1", "kardinal.io/gate-template": "soak"});
+        assert_eq!(found(made_for, BUNDLE), ["v1"]);
+        // A label of a Bundle makes no instance: what was not made from a template may be one.
+        assert_eq!(found(json!({BUNDLE_LABEL: "v1"}), BUNDLE), ["v1", ""]);
         let in_graph = "gate.u-1.internal.kro.run/reference";
         assert_eq!(found(json!({in_graph: "template"}), BY_HAND), [""]);
         assert_eq!(found(json!({in_graph: "template"}), MANAGED_BY), ["u-1"]);

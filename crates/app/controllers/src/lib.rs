@@ -27,9 +27,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kardinal_api::kardinal::{BUNDLE_LABEL, Bundle, PolicyGate, PromotionStep};
+use kardinal_api::kardinal::{Bundle, PolicyGate, PromotionStep};
 use kardinal_cluster::{Change, Clock, Kinds, Leadership, Watches, Writer};
 use kardinal_git::Repositories;
+use kardinal_planner::bundle::GATE_TEMPLATE_LABEL;
 use kardinal_planner::shard;
 use kardinal_reach::Policy;
 use tokio::sync::mpsc;
@@ -143,8 +144,8 @@ pub(crate) struct Context {
     pub(crate) leadership: Leadership,
     pub(crate) policy_namespaces: Vec<String>,
     pub(crate) health_namespaces: Option<Vec<String>>,
-    /// The Bundles whose gates were read past their watch, by uid.
-    gates_read: Mutex<BTreeMap<driver::Key, String>>,
+    /// The Bundles whose gates were read past their watch.
+    gates_read: Mutex<GatesRead>,
     pub(crate) sealing: Sealing,
     pub(crate) shards: Shards,
     pub(crate) agents: Agents,
@@ -172,23 +173,46 @@ impl Context {
     /// the Bundle must not be missed. After that the watch can only bring later ones, so once is enough: says whether
     /// this was the time.
     pub(crate) async fn read_gates(&self, key: &driver::Key, bundle: &Bundle) -> Result<bool, kube::Error> {
-        let uid = bundle.metadata.uid.clone().unwrap_or_default();
-        if self.gates_read().get(key) == Some(&uid) {
+        let uid = bundle.metadata.uid.as_deref().unwrap_or_default();
+        if self.gates_read().holds(key, uid) {
             return Ok(false);
         }
-        let templates = format!("!{BUNDLE_LABEL}");
+        let templates = format!("!{GATE_TEMPLATE_LABEL}");
         self.watches.look_again(&objects::gvk::<PolicyGate>(), &templates).await?;
-        self.gates_read().insert(key.clone(), uid);
+        self.gates_read().note(key, uid);
         Ok(true)
     }
 
     /// The Bundle is gone.
     pub(crate) fn forget_gates(&self, key: &driver::Key) {
-        self.gates_read().remove(key);
+        self.gates_read().uids.remove(key);
     }
 
-    fn gates_read(&self) -> std::sync::MutexGuard<'_, BTreeMap<driver::Key, String>> {
+    fn gates_read(&self) -> std::sync::MutexGuard<'_, GatesRead> {
         self.gates_read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The Bundles whose gates were read past their watch, by uid. Where no controller of Bundles runs nobody says which of them
+/// are gone, so there is a bound: what is forgotten costs one more read.
+#[derive(Default)]
+struct GatesRead {
+    uids: BTreeMap<driver::Key, String>,
+}
+
+impl GatesRead {
+    /// How many are known at the same time.
+    const BOUND: usize = 4096;
+
+    fn holds(&self, key: &driver::Key, uid: &str) -> bool {
+        self.uids.get(key).is_some_and(|known| known == uid)
+    }
+
+    fn note(&mut self, key: &driver::Key, uid: &str) {
+        if self.uids.len() >= GatesRead::BOUND {
+            self.uids.clear();
+        }
+        self.uids.insert(key.clone(), uid.to_owned());
     }
 }
 
@@ -424,6 +448,23 @@ impl Running {
         };
         if tokio::time::timeout(GRACE, rest).await.is_err() {
             tracing::warn!("some work does not end and is left behind");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_of_bundles_that_are_gone_has_a_bound() {
+        let mut read = GatesRead::default();
+        for number in 0..3 * GatesRead::BOUND {
+            let key = ("team".to_owned(), format!("bundle-{number}"));
+            assert!(!read.holds(&key, "u"));
+            read.note(&key, "u");
+            assert!(read.holds(&key, "u") && !read.holds(&key, "another"));
+            assert!(read.uids.len() <= GatesRead::BOUND);
         }
     }
 }

@@ -6,14 +6,17 @@ use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate};
 use kardinal_cluster::{Change, View};
 use kardinal_graph::Gvk;
-use kardinal_planner::bundle::{last_verified, pipeline_name, searches};
+use kardinal_planner::bundle::{
+    GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, label_value, last_verified, pipeline_name, searches,
+    template_of,
+};
 use kardinal_planner::policy_gate::{self as planner, Authority, MANAGER, Place, Snapshot};
 use kardinal_planner::seal::{Door, trusted, trusted_previous};
 use kardinal_policy::{is_template, speaks_for_organisation};
 use serde_json::Value;
 
 use crate::driver::{self, Key, Next};
-use crate::objects::{self, about, all_keys, before_and_after, get, gvk, key_of, keys, label, list};
+use crate::objects::{self, about, all_keys, before_and_after, get, gvk, key_of, keys, list};
 use crate::{Context, facets};
 
 /// Asks the gates, at the right time.
@@ -36,7 +39,12 @@ impl Controller {
 
     /// The instances made from a template.
     fn instances(&self, (namespace, name): &Key) -> Vec<Key> {
-        keys::<PolicyGate>(&self.view(), None, facets::TEMPLATE, &facets::place(namespace, name))
+        keys::<PolicyGate>(
+            &self.view(),
+            None,
+            facets::TEMPLATE,
+            &facets::place(namespace, &label_value(name)),
+        )
     }
 }
 
@@ -121,12 +129,7 @@ struct Observation {
 impl Observation {
     fn of(view: &View, key: &Key, policy_namespaces: &[String]) -> Option<Observation> {
         let (gate, place) = placed(view, &key.0, &key.1)?;
-        let own = view.kind(&gvk::<PolicyGate>())?.get(Some(&key.0), &key.1)?.tree();
-        let template = get(
-            view,
-            label(own, "kardinal.io/gate-template-namespace"),
-            label(own, "kardinal.io/gate-template"),
-        );
+        let template = template(view, &gate);
         let bundle: Option<Bundle> = place.as_ref().and_then(|place| get(view, &key.0, &place.bundle));
         let previous = match (&place, &bundle) {
             (Some(place), Some(bundle)) => previous(view, &key.0, bundle, &place.environment),
@@ -174,6 +177,17 @@ impl Observation {
     }
 }
 
+/// The template that a gate was made from, as it is now.
+fn template(view: &View, gate: &PolicyGate) -> Option<PolicyGate> {
+    let labels = gate.metadata.labels.as_ref()?;
+    let (namespace, name) = (labels.get(GATE_TEMPLATE_NAMESPACE_LABEL)?, labels.get(GATE_TEMPLATE_LABEL)?);
+    // Mostly the label holds the whole name.
+    get(view, namespace, name).or_else(|| {
+        let all: Vec<PolicyGate> = list(view, namespace, facets::BUNDLE, "");
+        template_of(gate, &all).cloned()
+    })
+}
+
 /// The Pipelines that count the templates of a namespace.
 fn counting(view: &View, namespace: &str, policy_namespaces: &[String]) -> Vec<Pipeline> {
     let Some(store) = view.kind(&gvk::<Pipeline>()) else { return Vec::new() };
@@ -201,10 +215,7 @@ pub(crate) fn previous(view: &View, namespace: &str, bundle: &Bundle, environmen
 
 /// The other Bundles of the same Pipeline.
 pub(crate) fn others(view: &View, namespace: &str, bundle: &Bundle) -> Vec<Bundle> {
-    let labels = bundle.metadata.labels.as_ref();
-    let Some(pipeline) = labels.and_then(|labels| labels.get("kardinal.io/pipeline")) else {
-        return Vec::new();
-    };
+    let Some(pipeline) = pipeline_name(bundle) else { return Vec::new() };
     let mut others: Vec<Bundle> = list(view, namespace, facets::PIPELINE, pipeline);
     others.retain(|other| other.metadata.name != bundle.metadata.name);
     others

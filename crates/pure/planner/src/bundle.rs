@@ -22,9 +22,11 @@ use kardinal_api::graph::{Graph, Node};
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
 use serde_json::Value;
 
+use crate::seal::Key;
+
 pub use check::{Refusal, check, last_verified};
 pub use commit::{Commit, Search};
-pub use gates::{Template, Templates, searches};
+pub use gates::{Template, Templates, is_made_from, searches, template_of};
 pub use kardinal_policy::{FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL};
 pub use names::label_value;
 pub(crate) use plan::age;
@@ -56,6 +58,8 @@ pub struct Snapshot<'a> {
     pub policy_namespaces: &'a [String],
     /// What is known of the commit that it brings.
     pub commit: &'a Commit,
+    /// The controller's key, or why it cannot be had: without it nothing that the organisation asks for is proven.
+    pub key: Result<&'a Key, &'a str>,
     /// The one `now` of this pass.
     pub now: Timestamp,
 }

@@ -25,7 +25,7 @@ pub use history::{FORCE, History, Objection};
 pub use init::{InitConfig, InitGit, init};
 pub use names::{check_name, check_namespace};
 pub use outlook::{Leg, Outlook, outlook};
-pub use past::{Past, past};
+pub use past::{Past, PastOutcome, past};
 pub use present::{Present, present};
 pub(crate) use present::{arrived, gone};
 pub use promote::promote;

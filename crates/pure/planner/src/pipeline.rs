@@ -8,6 +8,7 @@ use kardinal_api::kardinal::{
     Bundle, BundleType, Environment, Pipeline, PipelinePhase, PipelineStatus, Presence, PromotionState,
     PromotionStep, PromotionStepGit, PromotionStepSpec,
 };
+use serde_json::Value;
 
 use crate::bundle::problem::listed;
 use crate::bundle::report::{newest, whole_second};
@@ -46,6 +47,8 @@ pub struct Plan {
 
 /// The condition that says whether the Secrets that a Pipeline names exist.
 pub const SECRETS_FOUND: &str = "SecretsFound";
+/// The key of a Secret that a task names no key of.
+const TASK_KEY: &str = "token";
 /// How long arrivals may stay unrecorded while a Bundle is on its way: mostly it arrives in more places soon.
 const GATHERING: SignedDuration = SignedDuration::from_secs(5);
 /// How long until somebody looks again for a Secret that is missing.
@@ -100,8 +103,19 @@ pub fn secrets(pipeline: &Pipeline) -> Vec<&str> {
     let git = pipeline.spec.git.secret_ref.iter().map(|secret| secret.name.as_str());
     let clusters =
         pipeline.spec.environments.iter().filter_map(|one| one.health.as_ref()?.cluster.as_deref());
-    let all: BTreeSet<&str> = git.chain(clusters).collect();
+    let tasks = task_secrets(pipeline).map(|(name, _)| name);
+    let all: BTreeSet<&str> = git.chain(clusters).chain(tasks).collect();
     all.into_iter().collect()
+}
+
+/// The Secrets that tasks of a Pipeline call others with, each with the key in it.
+pub fn task_secrets(pipeline: &Pipeline) -> impl Iterator<Item = (&str, &str)> {
+    let tasks = pipeline.spec.environments.iter().flat_map(|one| one.steps.iter().flatten());
+    tasks.filter_map(|task| {
+        let reference = task.config.as_ref()?.get("secretRef")?;
+        let part = |key: &str| reference.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        Some((part("name")?, part("key").unwrap_or(TASK_KEY)))
+    })
 }
 
 /// Whether the Secrets have to be looked for: nobody has since the Pipeline was written, or one was missing then.

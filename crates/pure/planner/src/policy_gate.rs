@@ -16,10 +16,6 @@ pub use reach::guards_nothing;
 
 /// The field manager of a gate's status.
 pub const MANAGER: &str = "kardinal-policy-gate-controller";
-/// The annotation that lists the direct upstream environments of an instance, separated by commas.
-pub const UPSTREAMS_ANNOTATION: &str = "kardinal.io/upstreams";
-/// The annotation that says who lets changes into the environment of an instance.
-pub const APPROVAL_ANNOTATION: &str = "kardinal.io/approval";
 /// The condition that says whether the expression compiles.
 pub const COMPILED: &str = "Compiled";
 /// The condition of a template that says whether it guards an environment of any Pipeline.

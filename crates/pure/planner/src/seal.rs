@@ -179,6 +179,9 @@ impl Place {
         Place(short)
     }
 
+    /// No place at all: nothing was ever verified there.
+    pub const NOWHERE: Place = Place([0; PLACE]);
+
     /// The place that a seal names; whether that is true is for the key to say.
     fn named_by(seal: &str) -> Option<Place> {
         let bytes = STANDARD.decode(seal.split_once('.')?.0).ok()?;
@@ -204,6 +207,9 @@ impl Door<'_> {
     }
 }
 
+/// Tells since when and at which place a Bundle counts as verified in an environment, from a time and the seal beside it.
+type Proof<'a> = &'a dyn Fn(&Bundle, &str, Option<Timestamp>, Option<&str>) -> Option<(Timestamp, Place)>;
+
 /// A Bundle on its way into an environment, as far as the controller knows it to be true: verifications with a seal, a
 /// rollback only where the environment has something to go back to. `steps` are those of the Bundle, `others` the other
 /// Bundles of the Pipeline.
@@ -214,16 +220,29 @@ pub fn trusted(
     steps: &[PromotionStep],
     others: &[Bundle],
 ) -> Bundle {
+    known(&proof(key, door.pipeline), door, bundle, steps, others)
+}
+
+/// The same for whoever has no key: a seal counts, and whether it is the right one is for the controller to say.
+pub fn sealed(door: &Door<'_>, bundle: &Bundle, others: &[Bundle]) -> Bundle {
+    known(&any_seal, door, bundle, &[], others)
+}
+
+fn known(
+    proof: Proof<'_>,
+    door: &Door<'_>,
+    bundle: &Bundle,
+    steps: &[PromotionStep],
+    others: &[Bundle],
+) -> Bundle {
     let mut known = bundle.clone();
-    let pipeline = door.pipeline;
-    let mut environments: BTreeMap<String, EnvironmentStatus> = sealed_record(key, pipeline, bundle)
+    let mut environments: BTreeMap<String, EnvironmentStatus> = sealed_record(proof, bundle)
         .map(|(environment, at, _)| (environment.to_owned(), verified(at)))
         .collect();
     for step in steps.iter().filter(|step| step.spec.bundle_ref == name_of(&bundle.metadata)) {
         let Some(status) = &step.status else { continue };
         let verified_in = &step.spec.environment;
-        if let Some((at, _)) = proven(key, pipeline, bundle, verified_in, (status.verified_at, &status.seal))
-        {
+        if let Some((at, _)) = proof(bundle, verified_in, status.verified_at, status.seal.as_deref()) {
             environments.entry(verified_in.clone()).or_insert_with(|| verified(at));
         }
     }
@@ -231,7 +250,7 @@ pub fn trusted(
     status.phase = None;
     status.environments = environments;
     let was_verified = |other: &Bundle| {
-        sealed_record(key, pipeline, other).any(|(environment, _, place)| door.leads_to(environment, place))
+        sealed_record(proof, other).any(|(environment, _, place)| door.leads_to(environment, place))
     };
     if !takes_back(bundle, others, was_verified) {
         forget_rollback(&mut known);
@@ -241,11 +260,20 @@ pub fn trusted(
 
 /// The other Bundle that was proven to be verified last in an environment.
 pub fn trusted_previous(key: &Key, door: &Door<'_>, others: &[Bundle]) -> Option<Bundle> {
+    known_previous(&proof(key, door.pipeline), door, others)
+}
+
+/// The same for whoever has no key, see [`sealed`].
+pub fn sealed_previous(door: &Door<'_>, others: &[Bundle]) -> Option<Bundle> {
+    known_previous(&any_seal, door, others)
+}
+
+fn known_previous(proof: Proof<'_>, door: &Door<'_>, others: &[Bundle]) -> Option<Bundle> {
     let known: Vec<Bundle> = others
         .iter()
         .map(|other| {
             let mut known = other.clone();
-            let behind = sealed_record(key, door.pipeline, other)
+            let behind = sealed_record(proof, other)
                 .filter(|(environment, _, place)| door.leads_to(environment, *place))
                 .map(|(environment, at, _)| (environment.to_owned(), verified(at)));
             known.status.get_or_insert_default().environments = behind.collect();
@@ -253,6 +281,18 @@ pub fn trusted_previous(key: &Key, door: &Door<'_>, others: &[Bundle]) -> Option
         })
         .collect();
     last_verified(&known.iter().collect::<Vec<_>>(), door.environment).cloned()
+}
+
+/// When a Bundle was verified in an environment at a place, by the record that it has of it.
+pub fn proven_at(
+    key: &Key,
+    (pipeline, environment): (&str, &str),
+    bundle: &Bundle,
+    place: Place,
+) -> Option<Timestamp> {
+    let proof = proof(key, pipeline);
+    let mut record = sealed_record(&proof, bundle);
+    record.find_map(|(name, at, found)| (name == environment && found == place).then_some(at))
 }
 
 /// Whether a Bundle takes another one back: that one exists, and what this one carries was verified before, by a Bundle
@@ -290,28 +330,35 @@ fn forget_rollback(bundle: &mut Bundle) {
 
 /// What a Bundle's record proves: the environments where it was verified, when and at which place.
 fn sealed_record<'a>(
-    key: &'a Key,
-    pipeline: &'a str,
+    proof: Proof<'a>,
     bundle: &'a Bundle,
 ) -> impl Iterator<Item = (&'a str, Timestamp, Place)> {
     let record = bundle.status.iter().flat_map(|status| &status.environments);
     record.filter_map(move |(environment, entry)| {
-        let (at, place) = proven(key, pipeline, bundle, environment, (entry.verified_at, &entry.seal))?;
+        let (at, place) = proof(bundle, environment, entry.verified_at, entry.seal.as_deref())?;
         Some((environment.as_str(), at, place))
     })
 }
 
-fn proven(
+fn proof(
     key: &Key,
     pipeline: &str,
-    bundle: &Bundle,
-    environment: &str,
-    (verified_at, seal): (Option<Timestamp>, &Option<String>),
+) -> impl Fn(&Bundle, &str, Option<Timestamp>, Option<&str>) -> Option<(Timestamp, Place)> {
+    move |bundle, environment, verified_at, seal| {
+        let (seal, verified_at) = (seal?, verified_at?);
+        let place = Place::named_by(seal)?;
+        let claim = Claim { bundle, pipeline, environment, place, verified_at };
+        key.proves(&claim, seal).then_some((verified_at, place))
+    }
+}
+
+fn any_seal(
+    _: &Bundle,
+    _: &str,
+    verified_at: Option<Timestamp>,
+    seal: Option<&str>,
 ) -> Option<(Timestamp, Place)> {
-    let seal = seal.as_deref()?;
-    let claim =
-        Claim { bundle, pipeline, environment, place: Place::named_by(seal)?, verified_at: verified_at? };
-    key.proves(&claim, seal).then_some((claim.verified_at, claim.place))
+    Some((verified_at?, Place::named_by(seal?).unwrap_or(Place::NOWHERE)))
 }
 
 fn verified(at: Timestamp) -> EnvironmentStatus {

@@ -81,6 +81,7 @@ fn promotion<'a>(facts: &Facts<'a>) -> Promotion<'a> {
         namespace: metadata.namespace.as_deref(),
         pipeline: pipeline.map(String::as_str),
         bundle: metadata.name.as_deref(),
+        created: metadata.creation_timestamp.as_ref().map(|time| time.0),
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Promotion<'a> {
     pub pipeline: Option<&'a str>,
     /// Its Bundle.
     pub bundle: Option<&'a str>,
+    /// When that was created, by the server's clock, as far as that is known.
+    pub created: Option<Timestamp>,
 }
 
 impl Promotion<'_> {
@@ -25,6 +27,15 @@ impl Promotion<'_> {
             && fits(&given.namespace, self.namespace)
             && fits(&given.pipeline, self.pipeline)
             && fits(&given.bundle, self.bundle)
+            && (given.bundle.is_none() || self.was_there(given))
+    }
+
+    /// Whether the Bundle is the one that somebody had before them, and not another one that was given its name later.
+    fn was_there(&self, given: &GateOverride) -> bool {
+        match (given.created_at, self.created) {
+            (Some(given_at), Some(created)) => created <= given_at,
+            _ => true,
+        }
     }
 }
 
@@ -34,6 +45,6 @@ pub fn is_overridden(gate: &PolicyGateSpec, promotion: &Promotion<'_>, now: Time
 }
 
 /// Whether an override has not ended yet.
-pub(crate) fn is_active(given: &GateOverride, now: Timestamp) -> bool {
+pub fn is_active(given: &GateOverride, now: Timestamp) -> bool {
     given.expires_at.is_none_or(|expires| expires > now)
 }

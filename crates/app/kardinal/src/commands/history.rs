@@ -37,7 +37,7 @@ fn table(entries: &[Past]) -> String {
         vec![
             entry.environment.clone(),
             if entry.rollback { format!("{version} (rollback)") } else { version },
-            entry.outcome.clone(),
+            state(entry),
             time(record.promoted_at),
             time(record.verified_at),
             evidence
@@ -52,6 +52,11 @@ fn table(entries: &[Past]) -> String {
     let header =
         ["ENVIRONMENT", "VERSION", "STATE", "PROMOTED", "VERIFIED", "APPROVED-BY", "GATES", "PR", "BUNDLE"];
     output::table(&header, rows.collect())
+}
+
+fn state(entry: &Past) -> String {
+    let word = entry.outcome.as_str();
+    if entry.not_proven.is_some() { format!("{word} (not proven)") } else { word.to_owned() }
 }
 
 /// `2/2 passed`, or `1/2 passed, forced by bob`.

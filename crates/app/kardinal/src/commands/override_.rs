@@ -3,9 +3,10 @@
 use jiff::Timestamp;
 use kardinal_api::GoDuration;
 use kardinal_api::kardinal::{BUNDLE_LABEL, Bundle, ENVIRONMENT_LABEL, PIPELINE_LABEL, PolicyGate};
-use kardinal_planner::bundle::{GATE_TEMPLATE_LABEL, is_finished, label_value};
+use kardinal_planner::bundle::{GATE_TEMPLATE_LABEL, is_finished, label_value, template_of};
 use kardinal_planner::intent::{Override, overridden_in, override_gate};
 use kube::Api;
+use kube::api::ListParams;
 
 use crate::args::OverrideArguments;
 use crate::failure::{Failure, Kind};
@@ -35,7 +36,7 @@ pub(crate) fn run(arguments: OverrideArguments) -> anyhow::Result<()> {
                     server.patch(gate, &patch).await?;
                 }
                 Some(place) => {
-                    let template = template(&server, place).await?;
+                    let template = template(&server, gate, place).await?;
                     let of_gate = |bundle: &&Bundle| {
                         bundle.metadata.name.as_deref().map(label_value).as_deref()
                             == label(gate, BUNDLE_LABEL)
@@ -63,10 +64,21 @@ pub(crate) fn run(arguments: OverrideArguments) -> anyhow::Result<()> {
 }
 
 /// A template of the organisation, as it is now: two overrides of one command follow each other.
-async fn template(server: &Server, place: (&str, &str)) -> Result<PolicyGate, Failure> {
+async fn template(
+    server: &Server,
+    instance: &PolicyGate,
+    place: (&str, &str),
+) -> Result<PolicyGate, Failure> {
     let (namespace, name) = place;
     let api: Api<PolicyGate> = Api::namespaced(server.client.clone(), namespace);
-    api.get(name).await.map_err(|error| organisations(about::<PolicyGate>(name, error), place))
+    let failed = |error| organisations(about::<PolicyGate>(name, error), place);
+    let absent = match api.get(name).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => kube::Error::Api(status),
+        found => return found.map_err(failed),
+    };
+    // The label holds a part of a long name only.
+    let all = api.list(&ListParams::default()).await.map_err(failed)?;
+    template_of(instance, &all.items).cloned().ok_or_else(|| failed(absent))
 }
 
 /// Whoever may not write there cannot pass the gate, and must ask somebody who can.
@@ -110,10 +122,11 @@ fn instances<'a>(seen: &'a Seen, arguments: &OverrideArguments) -> Result<Vec<&'
             arguments.env.as_deref().is_none_or(|wanted| label(gate, ENVIRONMENT_LABEL) == Some(wanted))
         })
         .collect();
+    let wanted = label_value(&arguments.gate);
     let named: Vec<&PolicyGate> = ours
         .iter()
         .copied()
-        .filter(|gate| label(gate, GATE_TEMPLATE_LABEL) == Some(&arguments.gate))
+        .filter(|gate| label(gate, GATE_TEMPLATE_LABEL) == Some(wanted.as_str()))
         .collect();
     if !named.is_empty() {
         return Ok(named);

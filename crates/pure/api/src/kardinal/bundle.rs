@@ -256,6 +256,9 @@ pub struct EnvironmentStatus {
     /// The state in words, with what it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Whether it failed because somebody closed its pull request without merging it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected: Option<bool>,
     /// The pull request that carried the change.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "prURL")]
     pub pr_url: Option<String>,

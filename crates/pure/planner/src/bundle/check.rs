@@ -1,18 +1,19 @@
 //! May this Bundle go the way it wants, and is there one?
 
 use kardinal_api::graph::Graph;
-use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline};
+use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline, PromotionStep};
 use kardinal_policy::{EnvironmentFacts, Facts, Scope, evaluate};
 
 use super::gates::Templates;
 use super::problem::{Problem, listed};
 use super::route::Route;
-use super::{Snapshot, name_of, translate};
+use super::{Snapshot, name_of, pipeline_name, translate};
+use crate::seal::{Door, Key, Place, trusted, trusted_previous};
 
 /// A Bundle that is not promoted, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// How the Bundle ends.
+    /// How the Bundle ends; `Available`: it does not, it is only not known yet whether it may start.
     pub phase: BundlePhase,
     /// The reason, in one word.
     pub reason: &'static str,
@@ -20,14 +21,12 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// The Graph that promotes the Bundle, or why there can be none.
-/// `granted` says that the Bundle was let through before; what it skips is then not asked again.
-pub fn check(snapshot: &Snapshot<'_>, pipeline: &Pipeline, granted: bool) -> Result<Graph, Refusal> {
+/// The Graph that promotes the Bundle, or why there can be none. Whoever has no Graph is asked what it skips: that it was
+/// let through before is only what its status says, which its team can write.
+pub fn check(snapshot: &Snapshot<'_>, pipeline: &Pipeline) -> Result<Graph, Refusal> {
     let whole = Route::whole(&pipeline.spec)
         .map_err(|problem| refusal(BundlePhase::Failed, "InvalidPipeline", &problem))?;
-    if !granted {
-        check_skips(snapshot, pipeline, &whole)?;
-    }
+    check_skips(snapshot, pipeline, &whole)?;
     translate(snapshot.bundle, pipeline, snapshot.gates, snapshot.policy_namespaces, snapshot.graphs)
         .map_err(|problem| refusal(BundlePhase::Failed, "InvalidIntent", &problem))
 }
@@ -45,7 +44,7 @@ fn check_skips(snapshot: &Snapshot<'_>, pipeline: &Pipeline, whole: &Route<'_>) 
     let templates = Templates::collect(pipeline, snapshot.bundle, snapshot.gates, snapshot.policy_namespaces);
     let mut denials = Vec::new();
     for name in intent.skip.iter().filter(|name| on_the_way(name)) {
-        denials.extend(denial(snapshot, whole, &templates, name));
+        denials.extend(denial(snapshot, whole, &templates, name)?);
     }
     if denials.is_empty() {
         return Ok(());
@@ -59,8 +58,8 @@ fn denial(
     whole: &Route<'_>,
     templates: &Templates<'_>,
     name: &str,
-) -> Option<String> {
-    let stop = whole.stop(name)?;
+) -> Result<Option<String>, Refusal> {
+    let Some(stop) = whole.stop(name) else { return Ok(None) };
     let guarding = templates.guarding(name);
     let guards: Vec<&str> = guarding
         .iter()
@@ -68,33 +67,51 @@ fn denial(
         .map(|template| template.name())
         .collect();
     if guards.is_empty() {
-        return None;
+        return Ok(None);
     }
     let upstreams: Vec<String> = stop.upstreams.iter().map(|&upstream| upstream.to_owned()).collect();
     let mut tried = Vec::new();
     for permission in templates.permissions(name) {
+        let (bundle, previous) = proven(snapshot, name)?;
         let facts = Facts {
-            bundle: snapshot.bundle,
+            bundle: &bundle,
             environment: EnvironmentFacts {
                 name,
                 approval: stop.environment.approval(),
                 upstreams: &upstreams,
             },
-            previous: last_verified(snapshot.siblings, name),
+            previous: previous.as_ref(),
             now: snapshot.now,
         };
         let verdict = evaluate(&permission.spec, &facts);
         if verdict.ready {
-            return None;
+            return Ok(None);
         }
         let gate = name_of(&permission.metadata);
         tried.push(format!("`{gate}` (`{}`): {}", permission.spec.expression, verdict.reason));
     }
     let guarded = format!("`{name}` may not be skipped: the organisation guards it with {}", listed(guards));
-    Some(match tried.is_empty() {
+    Ok(Some(match tried.is_empty() {
         true => format!("{guarded}, and no skip-permission gate of the organisation applies to it"),
         false => format!("{guarded}; what would permit it is not true: {}", tried.join(", ")),
-    })
+    }))
+}
+
+/// What the organisation's permissions are told, the same as what its gates are told by a step: the Bundle as far as it is
+/// proven, and the one that is proven to have been verified last.
+fn proven(snapshot: &Snapshot<'_>, environment: &str) -> Result<(Bundle, Option<Bundle>), Refusal> {
+    let key: &Key = snapshot.key.map_err(|why| Refusal {
+        phase: BundlePhase::Available,
+        reason: "NothingProven",
+        message: format!("waits to learn whether `{environment}` may be skipped: {why}"),
+    })?;
+    let pipeline = pipeline_name(snapshot.bundle).unwrap_or_default();
+    let others: Vec<Bundle> = snapshot.siblings.iter().copied().cloned().collect();
+    let steps: Vec<PromotionStep> = snapshot.steps.iter().copied().cloned().collect();
+    // What is skipped has no step, so that nobody knows which place it would be: no rollback permits to skip it.
+    let door = Door { pipeline, environment, place: Some(Place::NOWHERE) };
+    let bundle = trusted(key, &door, snapshot.bundle, &steps, &others);
+    Ok((bundle, trusted_previous(key, &door, &others)))
 }
 
 /// The Bundle that was verified last in an environment.

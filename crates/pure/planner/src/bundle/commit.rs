@@ -12,7 +12,7 @@ use super::report::{Standing, report};
 use super::{Plan, Route, Snapshot, step_spec};
 use crate::promotion_step::{TaskKind, tasks};
 
-/// When to look again in a repository that could not be reached.
+/// When to look again for what could not be read.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// What is known of the commit.
@@ -66,18 +66,15 @@ pub(super) fn hold(snapshot: &Snapshot<'_>, pipeline: &Pipeline) -> Option<Hold>
     }
 }
 
-/// The plan of a Bundle that waits for its repository. It has not started, so it takes nobody's place.
+/// The plan of a Bundle that waits for what cannot be read now. It has not started, so it takes nobody's place.
 pub(super) fn wait(
     snapshot: &Snapshot<'_>,
     environments: BTreeMap<String, EnvironmentStatus>,
+    reason: &str,
     message: String,
 ) -> Plan {
-    let standing = Standing {
-        phase: BundlePhase::Available,
-        ready: "False",
-        reason: "CommitUnknown".to_owned(),
-        message,
-    };
+    let standing =
+        Standing { phase: BundlePhase::Available, ready: "False", reason: reason.to_owned(), message };
     let (status, notes) = report(snapshot, &standing, environments, None);
     let wake = snapshot.now.saturating_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
     Plan { status, notes, wake: Some(wake), ..Plan::default() }

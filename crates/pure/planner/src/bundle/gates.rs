@@ -2,10 +2,11 @@
 
 use kardinal_api::kardinal::{Bundle, BundleType, GateStage, Pipeline, PolicyGate, PromotionStep};
 use kardinal_policy::{
-    Scope, Target, applies_to, guards, is_organisations, is_skip_permission, is_template,
-    speaks_for_organisation,
+    GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, Scope, Target, applies_to, guards, is_organisations,
+    is_skip_permission, is_template, speaks_for_organisation,
 };
 
+use super::names::label_value;
 use super::translate::step_spec;
 use crate::promotion_step::target;
 
@@ -106,6 +107,26 @@ impl<'a> Templates<'a> {
 pub fn searches(pipeline: &Pipeline, namespace: &str, policy_namespaces: &[String]) -> bool {
     pipeline.metadata.namespace.as_deref().unwrap_or_default() == namespace
         || policy_namespaces.iter().chain(&pipeline.spec.policy_namespaces).any(|name| name == namespace)
+}
+
+/// Whether a gate instance was made from the template of this namespace and name. A label holds less than a name, so names
+/// are compared as labels hold them.
+pub fn is_made_from(instance: &PolicyGate, namespace: &str, name: &str) -> bool {
+    let labels = instance.metadata.labels.as_ref();
+    let label = |key: &str| labels.and_then(|labels| labels.get(key)).map(String::as_str);
+    label(GATE_TEMPLATE_NAMESPACE_LABEL) == Some(namespace)
+        && label(GATE_TEMPLATE_LABEL) == Some(label_value(name).as_str())
+}
+
+/// The template that a gate instance was made from, where it is among these gates.
+pub fn template_of<'g>(
+    instance: &PolicyGate,
+    gates: impl IntoIterator<Item = &'g PolicyGate>,
+) -> Option<&'g PolicyGate> {
+    let mut gates = gates.into_iter();
+    gates.find(|gate| {
+        is_made_from(instance, namespace(gate), gate.metadata.name.as_deref().unwrap_or_default())
+    })
 }
 
 fn namespace(gate: &PolicyGate) -> &str {

@@ -124,8 +124,11 @@ fn plan_start(
         let (status, notes) = report(snapshot, &standing, environments, graph_ref);
         return Plan { status, notes, ..Plan::default() };
     };
-    let graph = match check(snapshot, pipeline, started) {
+    let graph = match check(snapshot, pipeline) {
         Ok(graph) => graph,
+        Err(refusal) if !is_finished(refusal.phase) => {
+            return commit::wait(snapshot, environments, refusal.reason, refusal.message);
+        }
         Err(refusal) => {
             let end = (refusal.phase, "False", refusal.reason, refusal.message);
             return finish(snapshot, environments, None, end);
@@ -134,7 +137,7 @@ fn plan_start(
     match commit::hold(snapshot, pipeline).filter(|_| !started) {
         None => {}
         Some(Hold::Search(search)) => return Plan { search: Some(search), ..Plan::default() },
-        Some(Hold::Wait(message)) => return commit::wait(snapshot, environments, message),
+        Some(Hold::Wait(message)) => return commit::wait(snapshot, environments, "CommitUnknown", message),
         Some(Hold::Missing(message)) => {
             let end = (BundlePhase::Failed, "False", "CommitNotFound", message);
             return finish(snapshot, environments, None, end);

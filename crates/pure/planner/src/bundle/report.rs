@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::names::label_value;
 use super::{GATE_TEMPLATE_LABEL, Snapshot, name_of};
 use crate::graph::Note;
-use crate::promotion_step::promoted_commit;
+use crate::promotion_step::{is_rejected, promoted_commit};
 
 /// The condition that says whether the Bundle has arrived.
 pub const READY: &str = "Ready";
@@ -107,6 +107,7 @@ pub fn record(
             verified_at: entry.verified_at.or(status.verified_at),
             commit: promoted_commit(status).map(str::to_owned).or_else(|| entry.commit.take()),
             message,
+            rejected: is_rejected(step).then_some(true),
             pr_url: status.pr_url.clone().or_else(|| entry.pr_url.take()),
             evidence: status.evidence.clone().or_else(|| entry.evidence.take()),
         };

@@ -191,7 +191,7 @@ pub(super) fn is_ours(world: &World<'_>, bundle: &Bundle) -> bool {
         && bundle.metadata.deletion_timestamp.is_none()
 }
 
-fn steps_of<'a>(world: &World<'a>, bundle: &Bundle) -> Vec<&'a PromotionStep> {
+pub(super) fn steps_of<'a>(world: &World<'a>, bundle: &Bundle) -> Vec<&'a PromotionStep> {
     let of_bundle = |step: &&PromotionStep| {
         Some(&step.spec.bundle_ref) == bundle.metadata.name.as_ref()
             && step.metadata.namespace == bundle.metadata.namespace

@@ -1,21 +1,24 @@
 //! The gates of an environment, each asked again now.
 
 use kardinal_api::kardinal::{
-    Approval, BUNDLE_LABEL, Bundle, ENVIRONMENT_LABEL, GateEvidence, GateResult, GateStage, PIPELINE_LABEL,
-    PolicyGate, PromotionState, SCOPE_LABEL,
+    Approval, BUNDLE_LABEL, Bundle, ENVIRONMENT_LABEL, Environment, GateEvidence, GateResult, GateStage,
+    PIPELINE_LABEL, PolicyGate, PromotionState, SCOPE_LABEL,
 };
 use kardinal_policy::{
-    EnvironmentFacts, Facts, evaluate, guards, is_freeze, is_skip_permission, scope, speaks_for_organisation,
+    EnvironmentFacts, Facts, applies_to, evaluate, guards, is_freeze, is_skip_permission, scope,
+    speaks_for_organisation,
 };
 use serde_json::Value;
 
-use super::choose::{Journey, split};
+use super::choose::{Journey, split, steps_of};
 use super::{Gate, GateVerdict, World};
 use crate::bundle::{
-    GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, UPSTREAMS_ANNOTATION, label_value, name_of,
+    GATE_TEMPLATE_LABEL, Route, UPSTREAMS_ANNOTATION, label_value, last_verified, name_of, pipeline_name,
+    template_of,
 };
 use crate::policy_gate::{Place, place_by_labels, place_in_graph};
-use crate::promotion_step::target;
+use crate::promotion_step::{target, written_to};
+use crate::seal::{Door, sealed, sealed_previous};
 
 /// The gates of the journey's environment, the pause first, those behind the environment last.
 pub(super) fn gates(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
@@ -85,24 +88,46 @@ fn existing(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
             && label(gate, ENVIRONMENT_LABEL) == Some(journey.environment.as_str())
             && label(gate, GATE_TEMPLATE_LABEL).is_some();
         if is_required || is_ours {
-            let before = gate.spec.when.unwrap_or_default() == GateStage::PreDeploy;
-            rows.push(asked(world, journey, gate, is_required || before));
+            let blocking = is_required || is_in_front(gate);
+            rows.push(asked(world, journey, gate, place(journey, gate), blocking));
         }
     }
     rows
 }
 
-/// Asks one instance, about the same place and with the same overrides as its controller does.
-fn asked<'a>(world: &World<'a>, journey: &Journey<'_>, gate: &'a PolicyGate, blocking: bool) -> Gate {
+/// Where a gate stands, as its controller sees it.
+fn place(journey: &Journey<'_>, gate: &PolicyGate) -> Place {
     let place = place_by_labels(gate).or_else(|| journey.graph.and_then(|graph| place_in_graph(graph, gate)));
-    let place = place.unwrap_or_else(|| Place {
+    place.unwrap_or_else(|| Place {
         bundle: name_of(&journey.bundle.metadata).to_owned(),
         environment: journey.environment.clone(),
         approval: Approval::default(),
         upstreams: journey.upstreams.clone(),
-    });
+    })
+}
+
+/// Asks one instance, about the same place and with the same overrides as its controller does. One that shows a gate of the
+/// organisation is asked as the step asks that: nothing that stands in the team's namespace changes what it says.
+fn asked<'a>(
+    world: &World<'a>,
+    journey: &Journey<'_>,
+    gate: &'a PolicyGate,
+    place: Place,
+    blocking: bool,
+) -> Gate {
+    let template = template(world, gate);
+    let ours = template.filter(|template| speaks(world, journey, template));
+    let place = match ours {
+        Some(template) if is_in_front(template) => Place {
+            environment: journey.environment.clone(),
+            approval: journey.step.map_or(place.approval, |step| step.spec.approval.unwrap_or_default()),
+            upstreams: before(world, journey),
+            ..place
+        },
+        _ => place,
+    };
     let mut row = Gate {
-        name: label(gate, GATE_TEMPLATE_LABEL).unwrap_or(name_of(&gate.metadata)).to_owned(),
+        name: title(template, gate).to_owned(),
         object: gate.metadata.name.clone(),
         scope: Some(scope(gate).as_str().to_owned()),
         verdict: GateVerdict::Pending,
@@ -120,19 +145,25 @@ fn asked<'a>(world: &World<'a>, journey: &Journey<'_>, gate: &'a PolicyGate, blo
     }
     let environment =
         EnvironmentFacts { name: &place.environment, approval: place.approval, upstreams: &place.upstreams };
-    let previous = previous(world, &journey.bundle, &place.environment);
-    let template = template(world, gate);
-    let verdict = match template.filter(|template| speaks(world, journey, template)) {
-        // Nothing that stands in the team's namespace changes what the organisation says.
+    let (others, now) = (others(world, &journey.bundle), world.now);
+    let verdict = match ours {
         Some(template) => {
-            let bundle = sealed(&journey.bundle);
-            evaluate(&template.spec, &Facts { bundle: &bundle, environment, previous, now: world.now })
+            let others: Vec<Bundle> = others.into_iter().cloned().collect();
+            let pipeline = pipeline_name(&journey.bundle).unwrap_or_default();
+            let place = journey.step.map(|step| written_to(step, journey.bundle.spec.kind()));
+            let door = Door { pipeline, environment: &journey.environment, place };
+            let bundle = sealed(&door, &journey.bundle, &others);
+            // The step tells every gate which Bundle was verified last where it goes itself.
+            let previous = sealed_previous(&door, &others);
+            let previous = previous.as_ref();
+            evaluate(&template.spec, &Facts { bundle: &bundle, environment, previous, now })
         }
         None => {
             let mut spec = gate.spec.clone();
-            let others = template.filter(|template| template.metadata.name != gate.metadata.name);
-            spec.overrides.extend(others.into_iter().flat_map(|template| template.spec.overrides.clone()));
-            evaluate(&spec, &Facts { bundle: &journey.bundle, environment, previous, now: world.now })
+            let given = template.filter(|template| template.metadata.name != gate.metadata.name);
+            spec.overrides.extend(given.into_iter().flat_map(|template| template.spec.overrides.clone()));
+            let previous = last_verified(&others, &place.environment);
+            evaluate(&spec, &Facts { bundle: &journey.bundle, environment, previous, now })
         }
     };
     row.verdict = if verdict.ready { GateVerdict::Pass } else { GateVerdict::Fail };
@@ -154,36 +185,83 @@ fn speaks(world: &World<'_>, journey: &Journey<'_>, template: &PolicyGate) -> bo
     speaks_for_organisation(template, world.policy_namespaces, &journey.bundle)
 }
 
-/// The Bundle with those verifications only that carry a seal. Whether it is the right one is for the controller to say.
-fn sealed(bundle: &Bundle) -> Bundle {
-    let mut known = bundle.clone();
-    if let Some(status) = &mut known.status {
-        status.environments.retain(|_, entry| entry.seal.is_some());
-    }
-    known
+/// Whether a gate is asked before its environment changes.
+fn is_in_front(gate: &PolicyGate) -> bool {
+    gate.spec.when.unwrap_or_default() == GateStage::PreDeploy
 }
 
-/// The organisation's gates of a step that no instance shows, as for one that somebody wrote by hand.
+/// The organisation's gates of a step that no instance shows, as for one that somebody wrote by hand: those in front of the
+/// environment, and those behind the environments before it.
 fn unshown(world: &World<'_>, journey: &Journey<'_>, shown: &[Gate]) -> Vec<Gate> {
     let Some(step) = journey.step else { return Vec::new() };
-    let target = target(step, journey.bundle.spec.kind());
-    let ours = world.gates.iter().filter(|gate| {
-        speaks(world, journey, gate)
-            && !is_skip_permission(gate)
-            && gate.spec.when.unwrap_or_default() == GateStage::PreDeploy
-            && guards(gate, &target)
-            && !shown.iter().any(|row| row.name == name_of(&gate.metadata))
-    });
-    ours.map(|gate| asked(world, journey, gate, true)).collect()
+    let own = target(step, journey.bundle.spec.kind());
+    let mut rows = Vec::new();
+    for gate in world.gates {
+        let is_shown = shown.iter().any(|row| row.blocking && row.name == name_of(&gate.metadata));
+        if is_shown || !speaks(world, journey, gate) || is_skip_permission(gate) {
+            continue;
+        }
+        if is_in_front(gate) {
+            if guards(gate, &own) {
+                rows.push(asked(world, journey, gate, place(journey, gate), true));
+            }
+            continue;
+        }
+        for upstream in before(world, journey).iter().filter(|name| is_behind(world, journey, gate, name)) {
+            let place = Place {
+                environment: upstream.clone(),
+                approval: approval_of(world, upstream),
+                upstreams: vec![upstream.clone()],
+                ..place(journey, gate)
+            };
+            rows.push(asked(world, journey, gate, place, true));
+        }
+    }
+    rows
+}
+
+/// Whether a gate guards an environment before the journey's: by its name, or by where the Bundle's step there writes.
+fn is_behind(world: &World<'_>, journey: &Journey<'_>, gate: &PolicyGate, upstream: &str) -> bool {
+    let kind = journey.bundle.spec.kind();
+    applies_to(gate, upstream)
+        || steps_of(world, &journey.bundle)
+            .into_iter()
+            .any(|step| step.spec.environment == upstream && guards(gate, &target(step, kind)))
+}
+
+fn approval_of(world: &World<'_>, environment: &str) -> Approval {
+    let mut named = world.pipeline.spec.environments.iter().filter(|one| one.name == environment);
+    named.next().map(Environment::approval).unwrap_or_default()
+}
+
+/// The environments directly before the journey's, as a step counts them: those of its Graph, and those of the Pipeline that
+/// the Bundle has a step for.
+fn before(world: &World<'_>, journey: &Journey<'_>) -> Vec<String> {
+    let mut all = journey.upstreams.clone();
+    let route = Route::intended(&world.pipeline.spec, journey.bundle.spec.intent.as_ref()).ok();
+    let stop = route.as_ref().and_then(|route| route.stop(&journey.environment));
+    let steps = steps_of(world, &journey.bundle);
+    for name in stop.into_iter().flat_map(|stop| &stop.upstreams) {
+        let is_on_the_way = steps.iter().any(|step| step.spec.environment == **name);
+        if is_on_the_way && !all.iter().any(|known| known == name) {
+            all.push((*name).to_owned());
+        }
+    }
+    all
 }
 
 /// The template of an instance, where it was seen; a template is its own.
 fn template<'a>(world: &World<'a>, gate: &'a PolicyGate) -> Option<&'a PolicyGate> {
-    let Some(name) = label(gate, GATE_TEMPLATE_LABEL) else { return Some(gate) };
-    let namespace = label(gate, GATE_TEMPLATE_NAMESPACE_LABEL);
-    world.gates.iter().find(|other| {
-        other.metadata.name.as_deref() == Some(name) && other.metadata.namespace.as_deref() == namespace
-    })
+    match label(gate, GATE_TEMPLATE_LABEL) {
+        Some(_) => template_of(gate, world.gates),
+        None => Some(gate),
+    }
+}
+
+/// How people call a gate: by the name of its template, or what the label holds of it.
+fn title<'g>(template: Option<&'g PolicyGate>, gate: &'g PolicyGate) -> &'g str {
+    let known = template.map(|template| name_of(&template.metadata));
+    known.or_else(|| label(gate, GATE_TEMPLATE_LABEL)).unwrap_or(name_of(&gate.metadata))
 }
 
 /// The gates that the Graph has not created yet.
@@ -236,15 +314,20 @@ fn proven(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
     let evidence = journey.entry().and_then(|entry| entry.evidence.as_ref()?.policy_gates.as_deref());
     let evidence = evidence.unwrap_or_default();
     let mut rows = existing(world, journey);
-    rows.retain(|row| !row.blocking || evidence.iter().any(|proof| proof.name == row.name));
+    rows.retain(|row| !row.blocking || evidence.iter().any(|proof| is_about(proof, &row.name)));
     for proof in evidence {
-        match rows.iter_mut().find(|row| row.name == proof.name) {
+        match rows.iter_mut().find(|row| is_about(proof, &row.name)) {
             Some(row) => believe(row, proof),
             None => rows.push(remembered(world, proof)),
         }
     }
     rows.sort_by(|a, b| (!a.blocking, &a.name).cmp(&(!b.blocking, &b.name)));
     rows
+}
+
+/// Whether evidence is about the gate of this name. It may have the name as the label of an instance holds it.
+fn is_about(proof: &GateEvidence, name: &str) -> bool {
+    label_value(&proof.name) == label_value(name)
 }
 
 fn believe(row: &mut Gate, proof: &GateEvidence) {
@@ -265,7 +348,7 @@ fn believe(row: &mut Gate, proof: &GateEvidence) {
 
 /// A gate whose instance is gone.
 fn remembered(world: &World<'_>, proof: &GateEvidence) -> Gate {
-    let template = world.gates.iter().find(|gate| gate.metadata.name.as_ref() == Some(&proof.name));
+    let template = world.gates.iter().find(|gate| is_about(proof, name_of(&gate.metadata)));
     let mut row = Gate {
         name: proof.name.clone(),
         object: None,
@@ -310,20 +393,14 @@ fn based_on(gate: &PolicyGate, upstreams: &[String]) -> String {
     format!("based on {}", sources.join(" and "))
 }
 
-/// The other Bundle that was verified last in the environment.
-fn previous<'a>(world: &World<'a>, bundle: &Bundle, environment: &str) -> Option<&'a Bundle> {
-    let pipeline = label_of(bundle);
-    let verified = |other: &&Bundle| other.status.as_ref()?.environments.get(environment)?.verified_at;
-    world
-        .bundles
-        .iter()
-        .filter(|other| other.metadata.name != bundle.metadata.name && label_of(other) == pipeline)
-        .filter(|other| other.metadata.namespace == bundle.metadata.namespace && verified(other).is_some())
-        .max_by_key(verified)
-}
-
-fn label_of(bundle: &Bundle) -> Option<&str> {
-    bundle.metadata.labels.as_ref()?.get(PIPELINE_LABEL).map(String::as_str)
+/// The other Bundles of the same Pipeline.
+fn others<'a>(world: &World<'a>, bundle: &Bundle) -> Vec<&'a Bundle> {
+    let is_other = |other: &&Bundle| {
+        other.metadata.name != bundle.metadata.name
+            && other.metadata.namespace == bundle.metadata.namespace
+            && pipeline_name(other) == pipeline_name(bundle)
+    };
+    world.bundles.iter().filter(is_other).collect()
 }
 
 fn label<'g>(gate: &'g PolicyGate, key: &str) -> Option<&'g str> {

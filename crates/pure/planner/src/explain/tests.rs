@@ -580,3 +580,75 @@ fn a_step_that_nobody_has_touched_does_not_show_the_expressions_of_its_graph() {
     scene.says("dev", Outcome::Promoting, &["the agent of shard eu-cluster is about to begin"]);
     assert!(!scene.explain("dev").render().contains("${"));
 }
+
+/// The only gate of the organisation, which guards prod unless it is told otherwise.
+fn guarded_by(expression: &str) -> Scene {
+    let mut scene = Scene::new();
+    scene.gates = vec![template("word", "org", expression)];
+    scene.graphs.clear();
+    scene
+}
+
+#[test]
+fn what_a_bundle_says_of_itself_opens_no_gate_of_the_organisation() {
+    for expression in
+        ["bundle.provenance.rollbackOf != ''", "bundle.labels['kardinal.io/emergency'] == 'true'"]
+    {
+        let mut scene = guarded_by(expression)
+            .verified("dev", "2026-04-09T10:05:00Z")
+            .verified("staging", "2026-04-09T10:18:00Z")
+            .step("prod", json!({"state": "Pending"}));
+        let bundle = &mut scene.bundles[0];
+        bundle.spec.provenance = Some(object(json!({"rollbackOf": "my-app-v1-28-0"})));
+        let labels = bundle.metadata.labels.get_or_insert_default();
+        labels.insert("kardinal.io/emergency".to_owned(), "true".to_owned());
+        scene.says("prod", Outcome::Blocked, &["word", "FAIL", "RESULT: BLOCKED by word"]);
+    }
+}
+
+#[test]
+fn a_gate_behind_the_environment_before_holds_a_step_that_no_graph_made() {
+    let mut scene = guarded_by("false")
+        .verified("dev", "2026-04-09T10:05:00Z")
+        .verified("staging", "2026-04-09T10:18:00Z")
+        .step("prod", json!({"state": "Pending"}));
+    let gate = &mut scene.gates[0];
+    gate.metadata.labels.as_mut().unwrap().insert("kardinal.io/applies-to".to_owned(), "staging".to_owned());
+    gate.spec.when = Some(kardinal_api::kardinal::GateStage::PostDeploy);
+    scene.says("prod", Outcome::Blocked, &["word", "FAIL", "RESULT: BLOCKED by word"]);
+}
+
+#[test]
+fn the_upstreams_on_an_instance_do_not_change_what_the_organisation_says() {
+    let mut scene = Scene::at_the_gates().step("prod", json!({"state": "Pending"}));
+    for gate in scene.gates.iter_mut().filter(|gate| gate.metadata.namespace.as_deref() == Some("default")) {
+        let annotations = gate.metadata.annotations.get_or_insert_default();
+        annotations.insert("kardinal.io/upstreams".to_owned(), "dev".to_owned());
+    }
+    scene.now = "2026-04-09T10:40:00Z".parse().unwrap();
+    scene.says(
+        "prod",
+        Outcome::Blocked,
+        &["bundle.upstreamSoakMinutes = 22", "RESULT: BLOCKED by staging-soak"],
+    );
+}
+
+#[test]
+fn a_gate_with_a_name_that_no_label_holds_is_asked_as_its_template_is_now() {
+    let name = format!("no-{}-deploys", "very-".repeat(14));
+    let mut scene = Scene::new();
+    scene.gates = vec![template(&name, "org", "false")];
+    (scene.bundles, scene.graphs) = (Vec::new(), Vec::new());
+    scene.add_bundle("my-app-v1-29-0", "1.29.0", "2026-04-09T10:00:00Z");
+    let mut scene = scene
+        .verified("dev", "2026-04-09T10:05:00Z")
+        .verified("staging", "2026-04-09T10:18:00Z")
+        .with_gates()
+        .step("prod", json!({"state": "Pending"}));
+    // The instance is the team's to edit.
+    scene.gates[1].spec.expression = "true".to_owned();
+    let explanation = scene.explain("prod");
+    let rows: Vec<(&str, GateVerdict)> =
+        explanation.environments[0].gates.iter().map(|gate| (gate.name.as_str(), gate.verdict)).collect();
+    assert_eq!(rows, [(name.as_str(), GateVerdict::Fail)]);
+}

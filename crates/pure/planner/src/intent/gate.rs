@@ -110,13 +110,8 @@ pub fn override_gate(gate: &PolicyGate, wish: &Override<'_>, now: Timestamp) -> 
         return Err(Problem::new("stage", format!("the gate `{name}` does not guard `{stage}`"))
             .hint("leave the stage out, or name an environment that the gate applies to"));
     }
-    let mut overrides: Vec<GateOverride> = gate
-        .spec
-        .overrides
-        .iter()
-        .filter(|given| given.expires_at.is_none_or(|expires| expires > now))
-        .cloned()
-        .collect();
+    let mut overrides: Vec<GateOverride> =
+        gate.spec.overrides.iter().filter(|given| kardinal_policy::is_active(given, now)).cloned().collect();
     if overrides.len() >= OVERRIDES {
         return Err(Problem::new("overrides", format!("the gate has {OVERRIDES} overrides already"))
             .hint("remove some that are not needed any more"));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kardinal_api::kardinal::{Approval, Bundle, Pipeline, PolicyGate};
+use kardinal_api::kardinal::{Approval, Bundle, GateStage, Pipeline, PolicyGate};
 use serde::Serialize;
 
 use super::history::History;
@@ -64,13 +64,29 @@ pub fn outlook(
             from: lost.or_else(present),
             to: kardinal_policy::version(&bundle.spec),
             pull_request: stop.environment.approval() == Approval::PrReview,
-            gates: templates.guarding(environment).iter().map(|gate| gate.name().to_owned()).collect(),
+            gates: in_front(&templates, environment, &stop.upstreams),
         }
     });
     let legs = legs.collect();
     let supersedes = bundles.iter().filter(|other| gives_way(pipeline, other, bundle));
     let supersedes = supersedes.map(|other| name_of(&other.metadata).to_owned());
     Ok(Outlook { legs, supersedes: supersedes.collect() })
+}
+
+/// The gates that hold an environment: those before it, and those behind the environments directly before it.
+fn in_front(templates: &Templates<'_>, environment: &str, upstreams: &[&str]) -> Vec<String> {
+    let at = |environment: &str, stage: GateStage| {
+        let gates = templates.guarding(environment).into_iter();
+        gates.filter(move |gate| gate.stage() == stage).map(|gate| gate.name().to_owned())
+    };
+    let behind = upstreams.iter().flat_map(|upstream| at(upstream, GateStage::PostDeploy));
+    let mut names: Vec<String> = Vec::new();
+    for name in at(environment, GateStage::PreDeploy).chain(behind) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 impl Outlook {

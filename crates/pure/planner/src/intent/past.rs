@@ -6,7 +6,7 @@ use kardinal_api::kardinal::{Bundle, BundlePhase, EnvironmentStatus, PromotionSt
 use serde::Serialize;
 
 use super::history::{came, is_under_way};
-use crate::bundle::{READY, is_rollback, name_of};
+use crate::bundle::{is_rollback, name_of};
 
 /// One promotion of one Bundle to one environment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,11 +20,51 @@ pub struct Past {
     pub environment: String,
     /// Whether it takes another one back.
     pub rollback: bool,
-    /// What came of it in one word: the state of its step, or why that never came to an end.
-    pub outcome: String,
+    /// What came of it in one word.
+    pub outcome: PastOutcome,
+    /// Why nothing proves that what was verified runs there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_proven: Option<String>,
     /// The Bundle's record of the environment.
     #[serde(flatten)]
     pub record: EnvironmentStatus,
+}
+
+/// What came of a promotion: the state of its step, or why that never came to an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum PastOutcome {
+    /// Nothing has been done yet.
+    Pending,
+    /// The change is being written.
+    Promoting,
+    /// The pull request waits for somebody to merge it.
+    WaitingForMerge,
+    /// The change is in; the environment is being watched.
+    HealthChecking,
+    /// The environment was found healthy with it.
+    Verified,
+    /// It has failed.
+    Failed,
+    /// Somebody closed its pull request without merging it.
+    Rejected,
+    /// A newer Bundle took its place before it came to an end.
+    Superseded,
+}
+
+impl PastOutcome {
+    /// The word that JSON and tables use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PastOutcome::Pending => "Pending",
+            PastOutcome::Promoting => "Promoting",
+            PastOutcome::WaitingForMerge => "WaitingForMerge",
+            PastOutcome::HealthChecking => "HealthChecking",
+            PastOutcome::Verified => "Verified",
+            PastOutcome::Failed => "Failed",
+            PastOutcome::Rejected => "Rejected",
+            PastOutcome::Superseded => "Superseded",
+        }
+    }
 }
 
 /// All promotions, the latest first: what is under way, then by the time at which it arrived. What never did is as old as
@@ -47,30 +87,31 @@ pub fn past(bundles: &[Bundle]) -> Vec<Past> {
         environment: environment.clone(),
         rollback: is_rollback(bundle),
         outcome: outcome(bundle, record),
+        not_proven: not_proven(record),
         record: record.clone(),
     };
     all.into_iter().map(entry).collect()
 }
 
 /// A Bundle that was superseded leaves its last state behind, which is not what it is in.
-fn outcome(bundle: &Bundle, record: &EnvironmentStatus) -> String {
+fn outcome(bundle: &Bundle, record: &EnvironmentStatus) -> PastOutcome {
     let phase = bundle.status.as_ref().and_then(|status| status.phase);
-    let state = record.state.unwrap_or(PromotionState::Pending);
-    match (phase, state) {
-        (_, PromotionState::Verified) if not_proven(record) => "Verified (not proven)".to_owned(),
-        (_, PromotionState::Failed) if is_rejected(bundle) => "Rejected".to_owned(),
-        (_, PromotionState::Verified | PromotionState::Failed) => format!("{state:?}"),
-        (Some(BundlePhase::Superseded), _) => "Superseded".to_owned(),
-        _ => format!("{state:?}"),
+    let open = |outcome| match phase {
+        Some(BundlePhase::Superseded) => PastOutcome::Superseded,
+        _ => outcome,
+    };
+    match record.state {
+        Some(PromotionState::Verified) => PastOutcome::Verified,
+        Some(PromotionState::Failed) if record.rejected == Some(true) => PastOutcome::Rejected,
+        Some(PromotionState::Failed) => PastOutcome::Failed,
+        Some(PromotionState::HealthChecking) => open(PastOutcome::HealthChecking),
+        Some(PromotionState::WaitingForMerge) => open(PastOutcome::WaitingForMerge),
+        Some(PromotionState::Promoting) => open(PastOutcome::Promoting),
+        Some(PromotionState::Pending) | None => open(PastOutcome::Pending),
     }
 }
 
-fn not_proven(record: &EnvironmentStatus) -> bool {
-    record.evidence.as_ref().is_some_and(|evidence| evidence.not_proven.is_some())
-}
-
-/// Whether all that failed was that somebody closed a pull request.
-fn is_rejected(bundle: &Bundle) -> bool {
-    let mut conditions = bundle.status.iter().flat_map(|status| &status.conditions);
-    conditions.any(|condition| condition.type_ == READY && condition.reason == "Rejected")
+fn not_proven(record: &EnvironmentStatus) -> Option<String> {
+    let evidence = record.evidence.as_ref().filter(|_| record.state == Some(PromotionState::Verified));
+    evidence.and_then(|evidence| evidence.not_proven.clone())
 }

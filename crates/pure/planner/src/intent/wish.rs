@@ -39,12 +39,13 @@ pub(super) fn already<'a>(wish: &Wish<'a>, source: &Bundle) -> Option<Answer<'a>
     let kind = source.spec.kind();
     let of_kind = || wish.bundles.iter().copied().filter(|bundle| carries_kind(bundle, kind));
     let same = |bundle: &&Bundle| parts(bundle, kind) == source.spec.artifacts;
-    let under_way = of_kind().find(|bundle| is_under_way(bundle, environment));
-    match under_way {
-        Some(bundle) if same(&bundle) => return Some(Answer::OnItsWay(bundle)),
+    let under_way = || of_kind().filter(|bundle| is_under_way(bundle, environment));
+    if let Some(bundle) = under_way().find(same) {
+        return Some(Answer::OnItsWay(bundle));
+    }
+    if under_way().next().is_some() {
         // Another version is about to go in; who wants this one has to say so.
-        Some(_) => return None,
-        None => {}
+        return None;
     }
     let present = match gone(wish.pipeline, wish.bundles, environment, kind) {
         Some(_) => None,

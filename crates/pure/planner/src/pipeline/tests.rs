@@ -243,3 +243,13 @@ fn what_an_environment_has_stays_on_record_when_its_bundle_is_gone() {
         (vec!["prod 1.2.0 next".to_owned()], None)
     );
 }
+
+#[test]
+fn the_secrets_of_tasks_are_looked_for() {
+    let task =
+        "{uses: tell, config: {url: 'https://ci.example.com', secretRef: {name: ci-token, key: hook}}}";
+    let pipeline =
+        pipeline(&format!("[{{name: dev}}, {{name: prod, steps: [{{uses: git-clone}}, {task}, {task}]}}]"));
+    assert_eq!(secrets(&pipeline), ["ci-token"]);
+    assert!(wants_secrets(&pipeline));
+}

@@ -8,7 +8,7 @@ use kardinal_api::kardinal::{Approval, BUNDLE_LABEL, ENVIRONMENT_LABEL, GROUP};
 use kardinal_cel::{Env, Template};
 use serde_json::Value;
 
-use super::{APPROVAL_ANNOTATION, UPSTREAMS_ANNOTATION};
+use crate::bundle::{APPROVAL_ANNOTATION, UPSTREAMS_ANNOTATION};
 use crate::graph::owner;
 
 /// Where a gate instance stands.

@@ -3,16 +3,17 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kardinal_api::kardinal::Pipeline;
-use kardinal_api::kardinal::{APPLIES_TO_LABEL, BundlePhase, GateStage, PromotionState};
+use kardinal_api::kardinal::{GateStage, PromotionState};
 use kardinal_api::{Bundle, PolicyGate, PolicyGateSpec, PolicyGateStatus};
 use kardinal_graph::GRAPH_ANNOTATION;
 use kardinal_policy::{
     EnvironmentFacts, Facts, GATE_TEMPLATE_LABEL, Verdict, check_expression, evaluate, is_freeze,
-    recheck_interval, time_zone,
+    names_something, recheck_interval, time_zone,
 };
 
 use super::place::label;
 use super::{COMPILED, GUARDS, Place, READY, guards_nothing};
+use crate::bundle::is_finished;
 use crate::graph::Note;
 
 /// An answer that has just changed is left standing for so long.
@@ -90,18 +91,16 @@ fn is_instance(snapshot: &Snapshot<'_>) -> bool {
         return false;
     }
     let in_graph = gate.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(GRAPH_ANNOTATION));
-    let guards = label(gate, APPLIES_TO_LABEL).is_some() || !gate.spec.applies_to.is_empty();
-    label(gate, GATE_TEMPLATE_LABEL).is_some() || snapshot.place.is_some() || (in_graph && !guards)
+    label(gate, GATE_TEMPLATE_LABEL).is_some()
+        || snapshot.place.is_some()
+        || (in_graph && !names_something(gate))
 }
 
 /// Whether anybody still looks at the gate: the Bundle is on its way, and what it brings is not in the environment yet. A
 /// pull request shows what the gates say for as long as it is open. A gate behind an environment is asked to the end.
 fn matters(gate: &PolicyGate, bundle: &Bundle, environment: &str) -> bool {
     let Some(status) = &bundle.status else { return true };
-    let finished = matches!(
-        status.phase,
-        Some(BundlePhase::Verified | BundlePhase::Failed | BundlePhase::Superseded | BundlePhase::SkipDenied)
-    );
+    let finished = status.phase.is_some_and(is_finished);
     let state = status.environments.get(environment).and_then(|record| record.state);
     let behind = gate.spec.when == Some(GateStage::PostDeploy);
     let open = matches!(

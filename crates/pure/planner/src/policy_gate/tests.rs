@@ -429,3 +429,19 @@ fn the_instance_of_an_organisation_gate_shows_what_the_template_says() {
     let own = Snapshot { authority: None, template: None, ..snapshot };
     assert_eq!(plan(&own).status.unwrap().ready, Some(true));
 }
+
+#[test]
+fn a_template_in_a_graph_is_no_instance_whatever_it_names() {
+    let now = at("2026-04-14T14:00:00Z");
+    for spec in [
+        json!({ "expression": "true", "appliesTo": ["prod"] }),
+        json!({ "expression": "true", "appliesToPaths": ["environments/prod"] }),
+        json!({ "expression": "true", "appliesToBranches": ["main"] }),
+    ] {
+        let gate = gate(json!({
+            "metadata": { "name": "t", "annotations": { kardinal_graph::GRAPH_ANNOTATION: "g" } }, "spec": spec,
+        }));
+        let status = look(&gate, None, now).status.unwrap();
+        assert_eq!((status.ready, status.conditions[0].type_.as_str()), (None, COMPILED), "{spec}");
+    }
+}

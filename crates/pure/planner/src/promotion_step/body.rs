@@ -1,9 +1,9 @@
 //! What a pull request tells the people who approve it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use kardinal_api::kardinal::{Bundle, Evidence, PromotionStepStatus};
+use kardinal_api::kardinal::{Bundle, Evidence, PromotionStep, PromotionStepStatus};
 use kardinal_manifest::Image;
 use sha2::{Digest, Sha256};
 
@@ -165,11 +165,32 @@ fn verified(snapshot: &Snapshot<'_>, bundle: &Bundle) -> Vec<Upstream> {
             all.insert(step.spec.environment.clone(), (at, proven(status.evidence.as_ref())));
         }
     }
+    let before = before(snapshot);
+    let has_step = |name: &str| snapshot.siblings.iter().any(|step| step.spec.environment == name);
+    // Of one without a step nobody knows any more where it stands.
+    all.retain(|name, _| before.contains(name) || !has_step(name));
     all.remove(&snapshot.step.spec.environment);
     let upstream = |(name, (at, proven))| Upstream { at, name, proven };
     let mut verified: Vec<Upstream> = all.into_iter().map(upstream).collect();
     verified.sort();
     verified
+}
+
+/// The environments on the way to this one, as far as the steps know them.
+fn before(snapshot: &Snapshot<'_>) -> BTreeSet<String> {
+    let names = |step: &PromotionStep| -> Vec<String> {
+        let all = pending::upstreams_of(step);
+        all.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    };
+    let mut before = BTreeSet::new();
+    let mut next = names(snapshot.step);
+    while let Some(name) = next.pop() {
+        if before.insert(name.clone()) {
+            let steps = snapshot.siblings.iter().filter(|step| step.spec.environment == name);
+            next.extend(steps.flat_map(|step| names(step)));
+        }
+    }
+    before
 }
 
 /// An environment that was verified before.

@@ -201,7 +201,7 @@ impl<'a> Draft<'a> {
         let Snapshot { step, bundle, key, now, .. } = *self.snapshot;
         let (pipeline, environment) = (&step.spec.pipeline, &step.spec.environment);
         let bundle = bundle?;
-        let place = organisation::place(step, bundle.spec.kind());
+        let place = organisation::written_to(step, bundle.spec.kind());
         key?.seal(&Claim { bundle, pipeline, environment, place, verified_at: now })
     }
 

@@ -82,7 +82,7 @@ pub(super) fn at_merge(
 ) -> Vec<GateEvidence> {
     let by = pull_request.merged_by.as_deref();
     let organisation = snapshot.organisation.ok();
-    let then = organisation.map(|organisation| organisation.at(at)).unwrap_or_default();
+    let then = organisation.map(|organisation| during(organisation, at, snapshot.now)).unwrap_or_default();
     let ours = then.iter().map(|answer| Gate { name: &answer.name, source: Source::Organisation(answer) });
     let others = required(snapshot).filter(|gate| matches!(gate.source, Source::Instance(_)));
     // Of what was closed only later, or nobody knows since when, nobody is accused.
@@ -95,6 +95,19 @@ pub(super) fn at_merge(
     };
     let gates = ours.chain(others).map(|gate| gate.evidence(snapshot.step, at));
     gates.chain(disregarded(snapshot, at, pull_request)).map(forced).collect()
+}
+
+/// The answers at a merge. Forges tell its time in whole seconds: a gate that was open at the beginning or at the end of
+/// that second has let it pass.
+fn during(organisation: &Organisation, at: Timestamp, now: Timestamp) -> Vec<Answer> {
+    let first = organisation.at(at);
+    let whole = at.subsec_nanosecond() == 0;
+    let end = at.saturating_add(SignedDuration::from_nanos(999_999_999)).unwrap_or(at).min(now);
+    if !whole || end <= at {
+        return first;
+    }
+    let last = organisation.at(end);
+    first.into_iter().zip(last).map(|(first, last)| if last.ready { last } else { first }).collect()
 }
 
 /// What else a merge has passed over.
@@ -266,6 +279,8 @@ fn is_overridden(gate: &PolicyGate, step: &PromotionStep, now: Timestamp) -> boo
         namespace: step.metadata.namespace.as_deref(),
         pipeline: Some(&step.spec.pipeline),
         bundle: Some(&step.spec.bundle_ref),
+        // The team can write its own gates anyway.
+        created: None,
     };
     kardinal_policy::is_overridden(&gate.spec, &promotion, now)
 }

@@ -87,7 +87,7 @@ impl Organisation {
             return Organisation::default();
         }
         let spec = &ground.step.spec;
-        let place = Some(place(ground.step, ground.bundle.spec.kind()));
+        let place = Some(written_to(ground.step, ground.bundle.spec.kind()));
         let door = Door { pipeline: &spec.pipeline, environment: &spec.environment, place };
         let bundle = trusted(ground.key, &door, ground.bundle, ground.steps, ground.others);
         let previous = trusted_previous(ground.key, &door, ground.others);
@@ -233,7 +233,7 @@ pub fn target(step: &PromotionStep, kind: BundleType) -> Target {
 }
 
 /// The same as a seal names it. The branch of a pull request belongs to the Bundle, not to the place.
-pub(super) fn place(step: &PromotionStep, kind: BundleType) -> Place {
+pub(crate) fn written_to(step: &PromotionStep, kind: BundleType) -> Place {
     let repository = step.spec.git.as_ref().map(|git| git.url.as_str()).unwrap_or_default();
     Place::of(repository, &change::base_branch(step), &target(step, kind).paths)
 }

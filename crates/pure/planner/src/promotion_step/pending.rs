@@ -1,18 +1,22 @@
 //! A step that has done nothing yet, and what it waits for.
 
-use kardinal_api::kardinal::{Bundle, BundlePhase, PromotionState, PromotionStep};
+use kardinal_api::kardinal::{Bundle, BundlePhase, EnvironmentStatus, PromotionState, PromotionStep};
 
 use super::draft::{self, Draft};
 use super::tasks::{Task, tasks};
 use super::{Plan, Snapshot, gates, lane, organisation};
+use crate::bundle::UPSTREAMS_ANNOTATION;
+use crate::seal::proven_at;
 
-/// Names the direct upstream environments of a step.
-const UPSTREAMS_ANNOTATION: &str = "kardinal.io/upstreams";
 /// What the step before must have come to.
 const VERIFIED: &str = "Verified";
 
 pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let mut draft = Draft::new(snapshot);
+    if let Some((bundle, record)) = over(snapshot) {
+        take_over(&mut draft, bundle, record);
+        return draft.plan();
+    }
     match ready(snapshot) {
         Err(waiting) => draft.enter(PromotionState::Pending, waiting),
         Ok(bundle) => match tasks(&snapshot.step.spec, bundle.spec.kind()) {
@@ -21,6 +25,49 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
         },
     }
     draft.plan()
+}
+
+/// What the Bundle's record says of this environment, if the promotion was over before the step was made: an earlier step
+/// has been deleted. To do it once more could bring back what was replaced since, and would rewrite the evidence.
+fn over<'a>(snapshot: &Snapshot<'a>) -> Option<(&'a Bundle, &'a EnvironmentStatus)> {
+    let Snapshot { step, bundle, key, .. } = *snapshot;
+    let (bundle, environment) = (bundle?, step.spec.environment.as_str());
+    let record = bundle.status.as_ref()?.environments.get(environment)?;
+    let over = match record.state? {
+        PromotionState::Verified => {
+            let place = organisation::written_to(step, bundle.spec.kind());
+            proven_at(key?, (&step.spec.pipeline, environment), bundle, place).is_some()
+        }
+        PromotionState::Failed => true,
+        PromotionState::Pending
+        | PromotionState::Promoting
+        | PromotionState::WaitingForMerge
+        | PromotionState::HealthChecking => false,
+    };
+    over.then_some((bundle, record))
+}
+
+fn take_over(draft: &mut Draft<'_>, bundle: &Bundle, record: &EnvironmentStatus) {
+    if let Some(uid) = &bundle.metadata.uid {
+        draft.set_output(draft::BUNDLE_UID, uid.clone());
+    }
+    if let Some(commit) = &record.commit {
+        draft.set_output(draft::COMMIT, commit.clone());
+    }
+    draft.status.promoted_at = record.promoted_at;
+    draft.status.evidence = record.evidence.clone();
+    draft.status.pr_url = record.pr_url.clone();
+    if record.state == Some(PromotionState::Verified) {
+        draft.status.verified_at = record.verified_at;
+        draft.status.seal = record.seal.clone();
+        draft.enter(PromotionState::Verified, "verified before, by a step that is gone");
+        return;
+    }
+    if record.rejected == Some(true) {
+        draft.set_output(draft::REJECTED, "true");
+    }
+    let why = record.message.as_deref().unwrap_or("it has failed here before");
+    draft.fail(None, why);
 }
 
 fn start(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, bundle: &Bundle, tasks: &[Task]) {

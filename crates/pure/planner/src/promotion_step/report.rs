@@ -278,6 +278,7 @@ fn give_up(draft: &mut Draft<'_>, effect: &Effect, message: &str) {
     draft.warn("LeftBehind", format!("{} was given up: {message}", doing(effect)));
     match effect {
         Effect::DeleteBranch { .. } => draft.set_output(draft::BRANCH_DELETED, "false"),
+        Effect::SetCommitStatus { .. } => drop(draft.status.outputs.remove(draft::GREEN_HEAD)),
         _ => draft.set_output(draft::PR_STATE, "none"),
     }
 }

@@ -288,7 +288,15 @@ pub(super) fn abandon(snapshot: &Snapshot<'_>) -> Plan {
     let draft = Draft::new(snapshot);
     let why = draft.status.message.as_deref().unwrap_or("the promotion has failed");
     let comment = format!("Closed by kardinal: {}.", body::escape(why));
-    Plan { effect: close(snapshot, &draft, comment), ..Plan::default() }
+    let effect = close(snapshot, &draft, comment).or_else(|| {
+        // A pull request that is closed can be opened again.
+        let sha = draft.output(draft::GREEN_HEAD)?.to_owned();
+        let context = change::status_context(snapshot.step);
+        let description =
+            change::cut(&format!("this promotion is over: {why}"), DESCRIPTION_LIMIT).to_owned();
+        Some(Effect::SetCommitStatus { sha, context, state: CommitState::Pending, description })
+    });
+    Plan { effect, ..Plan::default() }
 }
 
 /// What is done for a step that is over by a status that the controller did not write: a pull request of its own that is

@@ -1,13 +1,14 @@
 //! Whoever owns a namespace, and nothing else, cannot pass a gate of the organisation.
 
 use anyhow::{Context as _, ensure};
+use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kardinal_api::kardinal::PromotionState;
 use kardinal_testkit::shop::{APP, POLICIES};
 use kardinal_testkit::world::WorldKind;
 use kardinal_testkit::{Shop, World, in_three_worlds, real};
 use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 in_three_worlds!(promotions: nine_ways_round_an_organisation_gate_and_none_reaches_prod);
@@ -65,8 +66,10 @@ async fn organisation(shop: &Shop<'_>) -> anyhow::Result<()> {
     shop.org_manifest(&json!({
         "apiVersion": KARDINAL,
         "kind": "PolicyGate",
+        // That it names a Bundle makes it no instance.
         "metadata": {"name": "soak", "labels": {
             "kardinal.io/scope": "org", "kardinal.io/applies-to": "prod", "kardinal.io/type": "gate",
+            "kardinal.io/bundle": "none",
         }},
         "spec": {
             "expression": "bundle.upstreamSoakMinutes >= 30 || bundle.provenance.rollbackOf != '' || \
@@ -97,6 +100,12 @@ async fn client_of_tenant(world: &World) -> anyhow::Result<kube::Client> {
     real::tenant(kubeconfig).await
 }
 
+/// Whether the status is about the object as it is written now.
+fn is_current(object: &Value) -> bool {
+    let generation = object.pointer("/metadata/generation");
+    generation.is_some() && object.pointer("/status/observedGeneration") == generation
+}
+
 impl Tenant<'_> {
     fn world(&self) -> &World {
         self.shop.story.world
@@ -122,40 +131,57 @@ impl Tenant<'_> {
         Ok(())
     }
 
-    /// A PromotionStep that no Graph has made.
-    async fn step(&self, name: &str, environment: &str, bundle: &str) -> anyhow::Result<()> {
+    /// A PromotionStep that no Graph has made. Each way has its own: what an older one says may have stood there before.
+    async fn step(&self, name: &str, environment: &str, bundle: &str, gates: &[&str]) -> anyhow::Result<()> {
+        let fresh = self.shop.story.find(KARDINAL, "PromotionStep", name).await?.is_none();
+        ensure!(fresh, "`{name}` was there before");
         self.apply(&json!({
             "apiVersion": KARDINAL, "kind": "PromotionStep", "metadata": {"name": name},
             "spec": {
                 "pipeline": APP, "environment": environment, "bundleRef": bundle, "path": "./environments//prod/",
                 "git": {"url": self.shop.url(&self.shop.repository), "branch": "main", "provider": "local"},
-                "upstreamVerified": "Verified",
+                "upstreamVerified": "Verified", "requiredGates": gates,
             },
         }))
         .await
     }
 
-    /// Waits until the step says which gate holds it.
+    /// Waits until the step, as it is written now, says which gate holds it.
     async fn is_held(&self, step: &str) -> anyhow::Result<()> {
         self.world()
             .eventually(&format!("`{step}` is held"), async || {
                 let found = self.shop.story.find(KARDINAL, "PromotionStep", step).await?.unwrap_or_default();
                 let said = found.pointer("/status/message").and_then(Value::as_str).unwrap_or_default();
-                Ok(if said.starts_with("held by gate `soak`") { Ok(()) } else { Err(found.to_string()) })
+                let held = is_current(&found) && said.starts_with("held by gate `soak`");
+                Ok(if held { Ok(()) } else { Err(found.to_string()) })
+            })
+            .await?;
+        self.prod_is_untouched().await
+    }
+
+    /// Waits until the gate, as it is written now, was asked and has said no.
+    async fn is_closed(&self, gate: &str) -> anyhow::Result<()> {
+        self.world()
+            .eventually(&format!("`{gate}` says no"), async || {
+                let gate = self.shop.story.find(KARDINAL, "PolicyGate", gate).await?.unwrap_or_default();
+                let closed = is_current(&gate) && gate.pointer("/status/ready") == Some(&json!(false));
+                Ok(if closed { Ok(()) } else { Err(gate.to_string()) })
             })
             .await?;
         self.prod_is_untouched().await
     }
 
     async fn instance_is_closed(&self) -> anyhow::Result<()> {
-        self.world()
-            .eventually("the instance says no", async || {
-                let gate = self.shop.story.find(KARDINAL, "PolicyGate", INSTANCE).await?.unwrap_or_default();
-                let closed = gate.pointer("/status/ready") == Some(&json!(false));
-                Ok(if closed { Ok(()) } else { Err(gate.to_string()) })
-            })
-            .await?;
-        self.prod_is_untouched().await
+        self.is_closed(INSTANCE).await
+    }
+
+    /// No gate was ever asked and said yes; who looks too late would not see it.
+    async fn no_gate_has_opened(&self) -> anyhow::Result<()> {
+        let events: Api<Event> = Api::namespaced(self.world().client.clone(), &self.world().namespace);
+        let events = events.list(&ListParams::default()).await?;
+        let opened = events.items.iter().find(|event| event.reason.as_deref() == Some("GateOpened"));
+        ensure!(opened.is_none(), "a gate has opened: {opened:?}");
+        Ok(())
     }
 
     async fn prod_is_untouched(&self) -> anyhow::Result<()> {
@@ -169,9 +195,32 @@ impl Tenant<'_> {
         self.instance_is_closed().await
     }
 
+    /// The Graph takes the edit back; a copy that is not the Graph's stays as it is.
     async fn edits_the_expression(&self) -> anyhow::Result<()> {
+        let before = self.generation(INSTANCE).await?;
         self.merge("PolicyGate", INSTANCE, json!({"spec": {"expression": "true"}})).await?;
-        self.instance_is_closed().await
+        ensure!(self.generation(INSTANCE).await? > before, "the edit is a new generation");
+        self.instance_is_closed().await?;
+        self.apply(&self.copy("edited", json!({"expression": "true"}))).await?;
+        self.is_closed("edited").await?;
+        self.no_gate_has_opened().await
+    }
+
+    async fn generation(&self, gate: &str) -> anyhow::Result<i64> {
+        let gate = self.shop.story.find(KARDINAL, "PolicyGate", gate).await?.unwrap_or_default();
+        gate.pointer("/metadata/generation").and_then(Value::as_i64).context("a generation")
+    }
+
+    /// A gate that says that it was made from the organisation's.
+    fn copy(&self, name: &str, spec: Value) -> Value {
+        json!({
+            "apiVersion": KARDINAL, "kind": "PolicyGate",
+            "metadata": {"name": name, "labels": {
+                "kardinal.io/gate-template": "soak", "kardinal.io/gate-template-namespace": POLICIES,
+                "kardinal.io/scope": "org", "kardinal.io/bundle": BUNDLE, "kardinal.io/environment": "prod",
+            }},
+            "spec": spec,
+        })
     }
 
     /// The Graph may believe it and create the step, which does not.
@@ -197,30 +246,34 @@ impl Tenant<'_> {
         let metadata = graph.pointer_mut("/metadata").and_then(Value::as_object_mut);
         metadata.context("metadata")?.remove("managedFields");
         graphs.replace(BUNDLE, &PostParams::default(), &serde_json::from_value(graph)?).await?;
-        self.is_held("my-app-v1-29-0-prod").await
+        let step = "my-app-v1-29-0-prod";
+        self.world()
+            .eventually("the step requires no gates", async || {
+                let found = self.shop.story.find(KARDINAL, "PromotionStep", step).await?.unwrap_or_default();
+                let spec = found.get("spec").cloned().unwrap_or_default();
+                let free = spec.is_object() && spec.get("requiredGates").is_none();
+                Ok(if free { Ok(()) } else { Err(found.to_string()) })
+            })
+            .await?;
+        self.is_held(step).await
     }
 
     async fn writes_a_step_by_hand(&self) -> anyhow::Result<()> {
-        self.step("by-hand", "prod", BUNDLE).await?;
+        self.step("by-hand", "prod", BUNDLE, &[]).await?;
         self.is_held("by-hand").await
     }
 
     async fn overrides_the_instance(&self) -> anyhow::Result<()> {
-        let overridden = json!({
-            "apiVersion": KARDINAL, "kind": "PolicyGate",
-            "metadata": {"name": "own-soak", "labels": {
-                "kardinal.io/gate-template": "soak", "kardinal.io/gate-template-namespace": POLICIES,
-                "kardinal.io/scope": "org", "kardinal.io/bundle": BUNDLE, "kardinal.io/environment": "prod",
-            }},
-            "spec": {"expression": "true", "overrides": [{"reason": "I want to"}]},
-        });
-        self.apply(&overridden).await?;
-        self.merge("PromotionStep", "by-hand", json!({"spec": {"requiredGates": ["own-soak"]}})).await?;
-        self.is_held("by-hand").await
+        let spec = json!({"expression": "true", "overrides": [{"reason": "I want to"}]});
+        self.apply(&self.copy("own-soak", spec)).await?;
+        self.is_closed("own-soak").await?;
+        self.step("overridden", "prod", BUNDLE, &["own-soak"]).await?;
+        self.is_held("overridden").await?;
+        self.no_gate_has_opened().await
     }
 
     async fn renames_the_environment(&self) -> anyhow::Result<()> {
-        self.step("renamed", "production", BUNDLE).await?;
+        self.step("renamed", "production", BUNDLE, &[]).await?;
         self.is_held("renamed").await
     }
 
@@ -234,7 +287,7 @@ impl Tenant<'_> {
         self.merge_status("PromotionStep", &name, forged.clone()).await?;
         let record = json!({"phase": "Promoting", "environments": {"staging": forged}});
         self.merge_status("Bundle", BUNDLE, record).await?;
-        self.step("forged", "prod", BUNDLE).await?;
+        self.step("forged", "prod", BUNDLE, &[]).await?;
         let promoting = json!({"state": "Promoting", "steps": []});
         self.merge_status("PromotionStep", "forged", promoting).await?;
         self.world()
@@ -252,7 +305,8 @@ impl Tenant<'_> {
     async fn forges_labels(&self) -> anyhow::Result<()> {
         let labels = json!({"kardinal.io/emergency": "true", "kardinal.io/rollback": "true"});
         self.merge("Bundle", BUNDLE, json!({"metadata": {"labels": labels}})).await?;
-        self.is_held("by-hand").await?;
+        self.step("labelled", "prod", BUNDLE, &[]).await?;
+        self.is_held("labelled").await?;
         self.shop.next_second().await?;
         self.apply(&json!({
             "apiVersion": KARDINAL, "kind": "Bundle",
@@ -265,7 +319,7 @@ impl Tenant<'_> {
             },
         }))
         .await?;
-        self.step("rollback", "production", "back").await?;
+        self.step("rollback", "production", "back", &[]).await?;
         self.is_held("rollback").await?;
         // A gate of the team's own that calls itself the organisation's permission, or a pause that it can lift.
         self.apply(&json!({
@@ -277,7 +331,8 @@ impl Tenant<'_> {
             "spec": {"expression": "true", "overrides": [{"reason": "I want to"}]},
         }))
         .await?;
-        self.is_held("rollback").await
+        self.step("permitted", "production", "back", &[]).await?;
+        self.is_held("permitted").await
     }
 
     async fn cannot_write_where_the_organisation_does(&self) -> anyhow::Result<()> {

@@ -1,8 +1,11 @@
 //! Whether Pipelines, their Secrets, their repositories and their gates can work.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::Secret;
 use kardinal_api::forge::{READY, Repository};
 use kardinal_api::kardinal::{GitProvider, Pipeline, PolicyGate};
+use kardinal_planner::pipeline::task_secrets;
 use kardinal_planner::policy_gate::GUARDS;
 use kardinal_policy::{check_expression, is_template, time_zone};
 use kube::Api;
@@ -51,15 +54,16 @@ fn route(pipeline: &Pipeline) -> Finding {
 
 /// The Secrets that a Pipeline names, each with the keys of which one must be there.
 async fn secrets(server: &Server, pipeline: &Pipeline) -> Result<Vec<Finding>, Failure> {
-    let git = pipeline.spec.git.secret_ref.iter().map(|secret| (secret.name.as_str(), ["token", "password"]));
+    let git =
+        pipeline.spec.git.secret_ref.iter().map(|secret| (secret.name.as_str(), vec!["token", "password"]));
     let clusters =
         pipeline.spec.environments.iter().filter_map(|one| one.health.as_ref()?.cluster.as_deref());
-    let clusters = clusters.map(|cluster| (cluster, ["kubeconfig", "value"]));
-    let mut wanted: Vec<(&str, [&str; 2])> = git.chain(clusters).collect();
-    wanted.dedup();
+    let clusters = clusters.map(|cluster| (cluster, vec!["kubeconfig", "value"]));
+    let tasks = task_secrets(pipeline).map(|(secret, key)| (secret, vec![key]));
+    let wanted: BTreeSet<(&str, Vec<&str>)> = git.chain(clusters).chain(tasks).collect();
     let mut findings = Vec::new();
     for (secret, keys) in wanted {
-        findings.push(secret_finding(server, pipeline, secret, keys).await?);
+        findings.push(secret_finding(server, pipeline, secret, &keys).await?);
     }
     let provider = pipeline.spec.git.provider.unwrap_or(GitProvider::Github);
     if provider != GitProvider::Local && pipeline.spec.git.secret_ref.is_none() {
@@ -78,11 +82,11 @@ async fn secret_finding(
     server: &Server,
     pipeline: &Pipeline,
     secret: &str,
-    keys: [&str; 2],
+    keys: &[&str],
 ) -> Result<Finding, Failure> {
     let what = format!("{}, Secret {secret}", name(pipeline));
     let api: Api<Secret> = Api::namespaced(server.client.clone(), &server.namespace);
-    let [first, second] = keys;
+    let first = keys.first().copied().unwrap_or_default();
     let found = match api.get_opt(secret).await {
         Ok(found) => found,
         Err(error) => {
@@ -102,13 +106,17 @@ async fn secret_finding(
     };
     let data = found.data.unwrap_or_default();
     let has = |key: &str| data.get(key).is_some_and(|value| !value.0.is_empty());
-    Ok(match has(first) || has(second) {
+    Ok(match keys.iter().any(|key| has(key)) {
         true => Finding::ok(what, "exists with its key"),
-        false => {
-            let detail = format!("it has neither the key `{first}` nor `{second}`");
-            Finding::fail(what, detail, format!("add the key `{first}` to it"))
-        }
+        false => Finding::fail(what, lack(keys), format!("add the key `{first}` to it")),
     })
+}
+
+fn lack(keys: &[&str]) -> String {
+    match keys {
+        [first, second] => format!("it has neither the key `{first}` nor `{second}`"),
+        keys => format!("it does not have the key `{}`", keys.join("`, `")),
+    }
 }
 
 /// Of repositories the API tells only those of the local forge.

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{
     Bundle, BundleSpec, PIPELINE_LABEL, Pipeline, PolicyGate, PolicyGateSpec, PromotionState,
 };
-use kardinal_planner::bundle::{Route, Template, Templates};
+use kardinal_planner::bundle::{Route, Template, Templates, last_verified};
 use kardinal_planner::explain::{display_version, roughly};
 use kardinal_policy::{EnvironmentFacts, Facts, evaluate, joint_window, parse_when, time_zone};
 use kube::api::ListParams;
@@ -110,8 +110,8 @@ fn simulate(seen: &Seen, arguments: &SimulateArguments, time: Timestamp) -> Resu
     if let Some(minutes) = arguments.soak_minutes {
         soak(&mut bundle, &upstreams, time - SignedDuration::from_mins(i64::from(minutes)));
     }
-    let verified = |other: &&Bundle| other.status.as_ref()?.environments.get(&arguments.env)?.verified_at;
     let others = seen.bundles.iter().filter(|other| other.metadata.name != bundle.metadata.name);
+    let others: Vec<&Bundle> = others.collect();
     let facts = Facts {
         bundle: &bundle,
         environment: EnvironmentFacts {
@@ -119,7 +119,7 @@ fn simulate(seen: &Seen, arguments: &SimulateArguments, time: Timestamp) -> Resu
             approval: stop.map(|stop| stop.environment.approval()).unwrap_or_default(),
             upstreams: &upstreams,
         },
-        previous: others.filter(|other| verified(other).is_some()).max_by_key(verified),
+        previous: last_verified(&others, &arguments.env),
         now: time,
     };
     let gates: Vec<&PolicyGate> = seen.gates.iter().collect();

@@ -236,5 +236,8 @@ fn a_rejection_beside_a_failure_does_not_keep_what_failed() {
     fail(&mut world, "staging", true);
     let plan = world.plan(BAD);
     assert_eq!(targets(&plan), ["staging"]);
-    assert_eq!(plan.status.unwrap().conditions[0].reason, "StepFailed");
+    let status = plan.status.unwrap();
+    assert_eq!(status.conditions[0].reason, "StepFailed");
+    let marks = ["dev", "staging", "prod"].map(|environment| status.environments[environment].rejected);
+    assert_eq!(marks, [None, None, Some(true)], "each environment has its own mark");
 }

@@ -4,6 +4,7 @@ use kardinal_api::kardinal::{BundlePhase, PolicyGate};
 
 use super::world::{World, fixture, gate, intended, line, org_gate};
 use crate::bundle::Effect;
+use crate::seal::{Claim, Place};
 
 const B: &str = "b-1712567890";
 
@@ -89,11 +90,106 @@ fn a_gate_after_deployment_guards_too() {
 }
 
 #[test]
-fn a_permission_that_was_given_is_not_taken_back() {
+fn a_permission_that_was_given_stays_as_long_as_the_graph_does() {
     let mut world = passed(vec![org_gate("soak", "staging"), permission()], Some("true"), SKIP);
     world.gates.retain(|gate| gate.metadata.name.as_deref() == Some("soak"));
+    world.pass(B);
+    assert_eq!(world.phase(B), Some(BundlePhase::Promoting));
+    // Only the Graph shows that it was given; what the status says anybody could have written.
+    world.graphs.clear();
+    world.pass(B);
+    assert_eq!(world.phase(B), Some(BundlePhase::SkipDenied));
+}
+
+#[test]
+fn a_graph_that_is_gone_is_made_again_where_the_permission_still_holds() {
+    let mut world = passed(vec![org_gate("soak", "staging"), permission()], Some("true"), SKIP);
     world.graphs.clear();
     let plan = world.pass(B);
     assert!(matches!(plan.effects.as_slice(), [Effect::CreateGraph(_)]));
+    assert_eq!(world.phase(B), Some(BundlePhase::Promoting));
+}
+
+#[test]
+fn what_a_team_writes_into_the_status_grants_no_skip() {
+    let mut world = passed(vec![org_gate("soak", "staging")], None, SKIP);
+    world.bundle_mut(B).status.as_mut().unwrap().phase = Some(BundlePhase::Promoting);
+    let plan = world.pass(B);
+    assert_eq!(world.phase(B), Some(BundlePhase::SkipDenied));
+    assert!(plan.effects.is_empty() && world.graphs.is_empty());
+}
+
+#[test]
+fn a_permission_is_told_only_what_is_proven() {
+    let permission = |expression: &str| {
+        gate(
+            "platform-policies",
+            "allow",
+            "{kardinal.io/scope: org, kardinal.io/applies-to: staging, kardinal.io/type: skip-permission}",
+            &format!("{{expression: \"{expression}\"}}"),
+        )
+    };
+    let forged = || {
+        let mut bundle = intended(B, SKIP);
+        bundle.spec.provenance = Some(super::world::yaml("{rollbackOf: b-0}"));
+        let labels = bundle.metadata.labels.get_or_insert_default();
+        labels.insert("kardinal.io/emergency".to_owned(), "true".to_owned());
+        bundle.status = Some(super::world::yaml(
+            "{environments: {dev: {state: Verified, verifiedAt: '2020-01-01T00:00:00Z', seal: forged}}}",
+        ));
+        bundle
+    };
+    for expression in [
+        "bundle.provenance.rollbackOf != ''",
+        "bundle.labels['kardinal.io/emergency'] == 'true'",
+        "bundle.upstreamSoakMinutes >= 30",
+    ] {
+        let mut world = World::new(line(&["dev", "staging", "prod"]), vec![forged()]);
+        world.gates = vec![org_gate("soak", "staging"), permission(expression)];
+        world.pass(B);
+        assert_eq!(world.phase(B), Some(BundlePhase::SkipDenied), "{expression}");
+    }
+}
+
+#[test]
+fn a_permission_believes_a_verification_that_is_sealed() {
+    let mut bundle = intended(B, SKIP);
+    let mut world = World::new(line(&["dev", "staging", "prod"]), vec![]);
+    let verified_at = world.now - jiff::SignedDuration::from_hours(1);
+    let claim =
+        Claim { bundle: &bundle, pipeline: "my-app", environment: "dev", place: Place::NOWHERE, verified_at };
+    let seal = world.key.as_ref().unwrap().seal(&claim);
+    let entry = kardinal_api::kardinal::EnvironmentStatus {
+        verified_at: Some(verified_at),
+        seal,
+        ..Default::default()
+    };
+    bundle.status.get_or_insert_default().environments.insert("dev".to_owned(), entry);
+    world.bundles = vec![bundle];
+    let soaked = gate(
+        "platform-policies",
+        "allow",
+        "{kardinal.io/scope: org, kardinal.io/applies-to: staging, kardinal.io/type: skip-permission}",
+        "{expression: 'bundle.upstreamSoakMinutes >= 30'}",
+    );
+    world.gates = vec![org_gate("soak", "staging"), soaked];
+    world.pass(B);
+    assert_eq!(world.phase(B), Some(BundlePhase::Promoting));
+}
+
+#[test]
+fn without_the_key_a_bundle_that_needs_a_permission_waits() {
+    let mut world = passed(vec![], Some("true"), SKIP);
+    world.graphs.clear();
+    world.bundle_mut(B).status = None;
+    world.gates = vec![org_gate("soak", "staging"), permission()];
+    world.key = Err("the key cannot be read".to_owned());
+    let plan = world.pass(B);
+    assert_eq!(world.phase(B), Some(BundlePhase::Available));
+    assert!(world.ready(B).contains("NothingProven") && world.ready(B).contains("the key cannot be read"));
+    assert!(plan.effects.is_empty() && plan.wake.is_some());
+    // Who asks for nothing needs no key.
+    world.gates.clear();
+    world.pass(B);
     assert_eq!(world.phase(B), Some(BundlePhase::Promoting));
 }

@@ -74,6 +74,11 @@ impl Life {
         self.bundles[index].status.as_mut().unwrap().phase = Some(phase);
     }
 
+    fn record(&mut self, index: usize, environment: &str) -> &mut EnvironmentStatus {
+        let status = self.bundles[index].status.as_mut().unwrap();
+        status.environments.get_mut(environment).unwrap()
+    }
+
     fn set(&mut self, index: usize, environment: &str, state: PromotionState, arrived: bool) {
         let at = self.time();
         let entry = EnvironmentStatus {
@@ -551,20 +556,21 @@ fn the_past_is_told_in_the_order_in_which_it_happened() {
     let rejected = life.create("4");
     life.set(rejected, "prod", PromotionState::Failed, false);
     life.finish(rejected, BundlePhase::Failed);
-    let reason = serde_json::json!([{"type": "Ready", "status": "False", "reason": "Rejected", "message": "",
-        "lastTransitionTime": "2026-04-09T10:00:00Z"}]);
-    life.bundles[rejected].status.as_mut().unwrap().conditions = serde_json::from_value(reason).unwrap();
+    life.record(rejected, "prod").rejected = Some(true);
+    // Another environment of the same Bundle failed for a reason of its own.
+    life.set(rejected, "dev", PromotionState::Failed, false);
     life.release("5", &["prod"]);
     let coming = life.create("6");
     life.set(coming, "dev", PromotionState::WaitingForMerge, false);
     life.bundles.reverse();
     let told: Vec<String> = past(&life.bundles)
         .iter()
-        .map(|one| format!("{} {} {}", one.version, one.environment, one.outcome))
+        .map(|one| format!("{} {} {}", one.version, one.environment, one.outcome.as_str()))
         .collect();
     let wanted = [
         "6 dev WaitingForMerge",
         "5 prod Verified",
+        "4 dev Failed",
         "4 prod Rejected",
         "3 prod Verified",
         "3 dev Verified",
@@ -575,4 +581,50 @@ fn the_past_is_told_in_the_order_in_which_it_happened() {
         "1 dev Verified",
     ];
     assert_eq!(told, wanted);
+}
+
+#[test]
+fn what_is_on_its_way_is_found_behind_another_version() {
+    let mut life = Life::of(&["1"]);
+    for version in ["3", "2"] {
+        let index = life.create(version);
+        life.set(index, "staging", PromotionState::Verified, true);
+        life.set(index, "prod", PromotionState::Promoting, false);
+    }
+    assert_eq!(life.forward("prod", Some("2"), false), "coming 2");
+}
+
+#[test]
+fn an_outlook_names_the_gates_in_front_of_an_environment() {
+    let mut life = Life::of(&["1"]);
+    let index = life.create("2");
+    let gate = |name: &str, environment: &str, when: &str| -> kardinal_api::kardinal::PolicyGate {
+        super::yaml(&format!(
+            "{{metadata: {{name: {name}, namespace: default, labels: {{kardinal.io/applies-to: {environment}}}}}, \
+              spec: {{expression: 'true', when: {when}}}}}"
+        ))
+    };
+    let gates = [
+        gate("before-prod", "prod", "pre-deploy"),
+        gate("after-prod", "prod", "post-deploy"),
+        gate("after-staging", "staging", "post-deploy"),
+    ];
+    let (gates, bundles): (Vec<_>, Vec<&Bundle>) = (gates.iter().collect(), life.bundles.iter().collect());
+    let outlook = outlook(&life.pipeline, bundles[index], &bundles, &gates, &[]).unwrap();
+    let named: Vec<&[String]> = outlook.legs.iter().map(|leg| leg.gates.as_slice()).collect();
+    assert_eq!(named, [&[] as &[String], &[], &["before-prod".to_owned(), "after-staging".to_owned()]]);
+}
+
+#[test]
+fn what_came_of_a_promotion_is_a_word_and_what_was_not_proven_a_field() {
+    let mut life = Life::of(&["1"]);
+    let evidence = super::yaml("{notProven: 'nothing names the commit'}");
+    life.record(0, "prod").evidence = Some(evidence);
+    let told = serde_json::to_value(past(&life.bundles)).unwrap();
+    assert_eq!(told[0]["environment"], "prod");
+    assert_eq!(
+        (&told[0]["outcome"], &told[0]["notProven"]),
+        (&"Verified".into(), &"nothing names the commit".into())
+    );
+    assert_eq!((&told[1]["outcome"], told[1].get("notProven")), (&"Verified".into(), None));
 }

@@ -198,8 +198,10 @@ fn an_environment_whose_upstream_was_verified_a_moment_ago_never_says_this_is_th
 fn the_body_is_brought_up_to_date_when_any_fact_in_it_changes() {
     let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).opened().kept();
     assert_eq!(scene.plan(), Plan::default());
-    // Another environment was verified meanwhile: that is told at once.
-    scene.siblings = vec![verified_step("staging-eu", "2026-04-14T13:59:00Z")];
+    // Another environment on the way was verified meanwhile: that is told at once.
+    let mut staging = verified_step("staging", "2026-04-14T13:15:00Z");
+    staging.metadata.annotations = from(json!({"kardinal.io/upstreams": "staging-eu"}));
+    scene.siblings = vec![staging, verified_step("staging-eu", "2026-04-14T13:59:00Z")];
     let update = scene.effect();
     let Effect::UpdatePullRequest { body, .. } = &update else { panic!("{update:?}") };
     assert!(body.contains("| staging-eu | 1m ago | n/a |\n"), "{body}");
@@ -217,6 +219,19 @@ fn the_body_is_brought_up_to_date_when_any_fact_in_it_changes() {
     // Time alone changes no fact.
     scene.pass(SignedDuration::from_hours(5));
     assert_eq!(scene.plan(), Plan::default());
+}
+
+#[test]
+fn an_environment_beside_this_one_is_no_upstream() {
+    let mut scene = Scene::reviewed();
+    let mut staging = verified_step("staging", "2026-04-14T13:15:00Z");
+    staging.metadata.annotations = from(json!({"kardinal.io/upstreams": "dev"}));
+    let mut beside = verified_step("prod-eu", "2026-04-14T13:59:00Z");
+    beside.metadata.annotations = from(json!({"kardinal.io/upstreams": "staging"}));
+    scene.siblings = vec![staging, beside];
+    let body = opened(&mut scene).body;
+    assert!(body.contains("| dev |") && body.contains("| staging |"), "{body}");
+    assert!(!body.contains("prod-eu"), "{body}");
 }
 
 #[test]

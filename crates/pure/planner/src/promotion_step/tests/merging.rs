@@ -68,6 +68,12 @@ fn a_closed_pull_request_fails_the_step() {
     assert!(is_rejected(&scene.step));
     assert_eq!(scene.status().conditions[0].reason, "Rejected");
     assert_eq!(scene.task("wait-for-merge"), TaskState::Failed);
+    let take_back = scene.effect();
+    assert!(
+        matches!(take_back, Effect::SetCommitStatus { state: CommitState::Pending, .. }),
+        "{take_back:?}"
+    );
+    scene.tell(&take_back, Outcome::Done);
     assert_eq!(scene.plan(), Plan::default());
 }
 

@@ -515,6 +515,91 @@ fn a_record_is_not_merged_over_a_closed_gate_of_the_team() {
     assert!(matches!(scene.effect(), Effect::MergePullRequest { .. }));
 }
 
+/// The Bundle's record of prod, as a step that is gone has left it.
+fn recorded(scene: &mut Scene, record: Value) {
+    let bundle = scene.bundle.as_mut().unwrap();
+    bundle.metadata.uid = Some("b1".to_owned());
+    let environments = &mut bundle.status.as_mut().unwrap().environments;
+    environments.insert("prod".to_owned(), from(record));
+}
+
+#[test]
+fn a_step_that_was_deleted_after_its_end_does_nothing_once_more() {
+    let mut scene = Scene::reviewed();
+    recorded(&mut scene, json!({"state": "Pending"}));
+    let (bundle, verified_at) = (scene.bundle.clone().unwrap(), time("2026-04-14T12:00:00Z"));
+    let place = written_to(&scene.step, bundle.spec.kind());
+    let claim = Claim { bundle: &bundle, pipeline: "my-app", environment: "prod", place, verified_at };
+    let seal = scene.key.seal(&claim);
+    let record = json!({"state": "Verified", "verifiedAt": "2026-04-14T12:00:00Z", "seal": seal,
+        "promotedAt": "2026-04-14T11:00:00Z", "commit": "c1",
+        "evidence": {"approvedBy": ["alice"], "policyGates": []}});
+    recorded(&mut scene, record);
+    assert_eq!(scene.plan().effect, None);
+    let status = scene.status();
+    assert_eq!((status.state, status.verified_at), (Some(PromotionState::Verified), Some(verified_at)));
+    assert_eq!(status.evidence.unwrap().approved_by.unwrap(), ["alice"]);
+    assert_eq!(scene.plan(), Plan::default());
+
+    let mut rejected = Scene::reviewed();
+    recorded(&mut rejected, json!({"state": "Failed", "rejected": true, "message": "PR #3 was closed"}));
+    rejected.plan();
+    assert_eq!(
+        (rejected.state(), rejected.message()),
+        (PromotionState::Failed, "PR #3 was closed".to_owned())
+    );
+    assert!(is_rejected(&rejected.step));
+    assert_eq!(rejected.plan(), Plan::default());
+
+    let mut forged = Scene::new(json!({}));
+    recorded(
+        &mut forged,
+        json!({"state": "Verified", "verifiedAt": "2026-04-14T12:00:00Z", "seal": "Zm9v.YmFy"}),
+    );
+    assert!(matches!(forged.effect(), Effect::Commit(_)), "nobody is verified by what a tenant wrote");
+}
+
+#[test]
+fn a_merge_in_the_second_in_which_a_gate_opened_was_not_forced() {
+    let soak = gate("bundle.upstreamSoakSeconds >= 2700", BEFORE);
+    let mut scene = Scene::reviewed().asked(&[]);
+    let bundle = scene.bundle.clone().unwrap();
+    let verified_at = time("2026-04-14T13:15:00.478Z");
+    let (pipeline, environment) = ("my-app", "staging");
+    let claim = Claim { bundle: &bundle, pipeline, environment, place: place("staging"), verified_at };
+    let seal = scene.key.seal(&claim);
+    let environments = &mut scene.bundle.as_mut().unwrap().status.as_mut().unwrap().environments;
+    environments.insert(
+        "staging".to_owned(),
+        from(json!({"state": "Verified", "verifiedAt": verified_at.to_string(), "seal": seal})),
+    );
+    scene.now = time("2026-04-14T14:00:00.600Z");
+    let mut scene = scene.asked(std::slice::from_ref(&soak)).opened().kept();
+    // The forge tells it in whole seconds.
+    let merged_at = Some(time("2026-04-14T14:00:00Z"));
+    scene.pull_request = Some(PullRequest { merged_at, ..merged_pull_request() });
+    scene.now = time("2026-04-14T14:00:01Z");
+    scene.ask(&[soak]);
+    scene.plan();
+    let gates = scene.status().evidence.unwrap().policy_gates.unwrap();
+    assert_eq!((gates[0].result, gates[0].forced_by.as_deref()), (GateResult::Pass, None), "{gates:?}");
+}
+
+#[test]
+fn the_green_check_of_a_rejected_pull_request_is_taken_back() {
+    let mut scene = Scene::reviewed().opened().kept();
+    scene.pull_request.as_mut().unwrap().state = PullRequestState::Closed;
+    assert_eq!(scene.plan().effect, None);
+    assert_eq!(scene.state(), PromotionState::Failed);
+    let effect = scene.effect();
+    let Effect::SetCommitStatus { state: CommitState::Pending, description, .. } = &effect else {
+        panic!("{effect:?}")
+    };
+    assert!(description.starts_with("this promotion is over: PR #7 was closed"), "{description}");
+    scene.tell(&effect, Outcome::Done);
+    assert_eq!(scene.plan(), Plan::default());
+}
+
 #[test]
 fn an_instance_is_only_a_view_of_the_organisations_gate() {
     let template = gate("false", BEFORE);
@@ -657,7 +742,15 @@ fn an_override_counts_where_the_organisation_wrote_it_and_for_whom() {
         gate.spec.overrides = from(json!([{"reason": "because", "namespace": namespace, "bundle": bundle}]));
         gate
     };
+    let given_at = |at: &str| {
+        let mut gate = narrowed("default", Some("my-app-v1-29-0"));
+        gate.spec.overrides[0].created_at = Some(time(at));
+        gate
+    };
     for (gate, open) in [
+        (given_at("2026-04-14T13:00:00Z"), true),
+        // Another Bundle was given the name of the one that somebody had before them.
+        (given_at("2026-04-14T12:59:59Z"), false),
         (narrowed("default", Some("my-app-v1-29-0")), true),
         (narrowed("default", None), true),
         (narrowed("default", Some("my-app-v1-30-0")), false),
