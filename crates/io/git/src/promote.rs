@@ -146,11 +146,12 @@ impl Session {
                 stack.results.push(Ok(Committed { kind: Outcome::AlreadyThere, ..twin.clone() }));
                 continue;
             }
-            let earlier = self.own_commit(Some(branch), tip, order, tip).await?;
-            let result = match earlier {
-                Some(earlier) => Ok(earlier),
-                None => own(self.build(order, stack.head, &mut stack.objects).await)?,
+            let done = match self.own_commit(Some(branch), tip, order, tip).await {
+                Ok(Some(earlier)) => Ok(earlier),
+                Ok(None) => self.build(order, stack.head, &mut stack.objects).await,
+                Err(failure) => Err(failure),
             };
+            let result = own(done)?;
             if let Ok(done) = &result
                 && done.kind == Outcome::Pushed
             {

@@ -212,3 +212,14 @@ async fn our_own_commit_is_not_given_up_because_something_outside_failed() {
     let found = bench.git().commit(&bench.remote(), &again).await.unwrap();
     assert_eq!((found.kind, found.commit), (Outcome::AlreadyThere, first.commit));
 }
+
+#[tokio::test]
+async fn what_fails_for_one_order_does_not_fail_those_that_share_its_push() {
+    let bench = Bench::new();
+    bench.git().commit(&bench.remote(), &order("one", Fixed(vec![put("x", b"ours")]))).await.unwrap();
+    let again = order("one", Interrupted { is_down: AtomicBool::new(true) });
+    let other = order("two", Fixed(vec![put("y", b"ours")]));
+    let [_, again, other] = together(&bench, again, other).await;
+    assert!(matches!(again, Err(Error::Change(why)) if why.may_pass));
+    assert_eq!(other.unwrap().kind, Outcome::Pushed);
+}
