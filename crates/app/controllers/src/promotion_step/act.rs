@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use kardinal_cluster::Answer;
-use kardinal_git::{Author, Committed, Order};
+use kardinal_git::{Author, ChangeError, Committed, Order};
 use kardinal_planner::promotion_step::{
     CommitOrder, CommitState, Effect, FINALIZER, MANAGER, Outcome, PullRequest, PullRequestOrder,
     PullRequestState, Retry, objection,
@@ -137,7 +137,7 @@ async fn commit(
         Err(kardinal_git::Error::Change(error)) => match edits.trouble() {
             // Not the edit failed but the repository that it reads from.
             Some(trouble) => of_git(controller, observation, trouble),
-            None => Outcome::Refused { task: edits.failed_task(), message: error.message },
+            None => of_change(error, edits.failed_task()),
         },
         Err(error) => of_git(controller, observation, error),
     }
@@ -153,10 +153,19 @@ async fn object(controller: &Controller, key: &Key, effect: &Effect, files: &[St
     }
 }
 
+/// Sorts what went wrong with a change: what had nothing to do with it is tried again.
+fn of_change(error: ChangeError, task: Option<usize>) -> Outcome {
+    let message = error.message;
+    match error.may_pass {
+        true => Outcome::Fault { message, retry: Retry::Soon },
+        false => Outcome::Refused { task, message },
+    }
+}
+
 /// Sorts what went wrong with a repository by who can mend it.
 fn of_git(controller: &Controller, observation: &Observation, error: kardinal_git::Error) -> Outcome {
     match error {
-        kardinal_git::Error::Change(error) => Outcome::Refused { task: None, message: error.message },
+        kardinal_git::Error::Change(error) => of_change(error, None),
         kardinal_git::Error::Overtaken(message) => Outcome::Overtaken { message },
         kardinal_git::Error::Problem(message) | kardinal_git::Error::NoCommit(message) => {
             // Credentials may have been renewed since they were read.
@@ -294,5 +303,19 @@ impl From<Trouble> for Outcome {
             Trouble::Problem(message) => Outcome::Blocked { message },
             Trouble::Fault(message) => Outcome::Fault { message, retry: Retry::Soon },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_something_outside_kept_from_being_made_is_tried_again() {
+        let error = |may_pass| ChangeError { message: "why".to_owned(), may_pass };
+        let fault = Outcome::Fault { message: "why".to_owned(), retry: Retry::Soon };
+        assert_eq!(of_change(error(true), Some(2)), fault);
+        let refused = Outcome::Refused { task: Some(2), message: "why".to_owned() };
+        assert_eq!(of_change(error(false), Some(2)), refused);
     }
 }
