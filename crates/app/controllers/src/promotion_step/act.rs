@@ -34,7 +34,14 @@ async fn carry_out(controller: &Controller, observation: &Observation, effect: &
         Effect::DeleteBranch { branch, commit } => {
             delete_branch(controller, observation, branch, commit.as_deref()).await
         }
-        pull_request => forge(controller, observation, pull_request).await,
+        Effect::OpenPullRequest(_)
+        | Effect::ReadPullRequest { .. }
+        | Effect::FindPullRequest { .. }
+        | Effect::UpdatePullRequest { .. }
+        | Effect::MergePullRequest { .. }
+        | Effect::CommentPullRequest { .. }
+        | Effect::ClosePullRequest { .. }
+        | Effect::SetCommitStatus { .. } => forge(controller, observation, effect).await,
     }
 }
 
@@ -253,8 +260,13 @@ async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Er
             forge.set_status(sha, &status).await?;
             Outcome::Done
         }
-        // The rest is not the forge's work.
-        _ => Outcome::Done,
+        // Not the forge's work: `carry_out` gives it to others.
+        Effect::ForgetStatus
+        | Effect::AddFinalizer
+        | Effect::RemoveFinalizer
+        | Effect::Commit(_)
+        | Effect::CallTask(_)
+        | Effect::DeleteBranch { .. } => Outcome::Done,
     })
 }
 
