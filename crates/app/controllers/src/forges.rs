@@ -352,7 +352,7 @@ impl Context {
         let ca = taken.get("ca.crt").map(|ca| ca.reveal().as_bytes().to_vec());
         let opened = self.forges.open(provider, url, &credentials, ca.as_deref());
         opened.map_err(|error| match error {
-            scm::Error::Problem(message) => Trouble::Problem(message),
+            scm::Error::Problem(message) | scm::Error::Conflict { message, .. } => Trouble::Problem(message),
             scm::Error::Fault { message, .. } | scm::Error::Limited { message, .. } => {
                 Trouble::Fault(message)
             }

@@ -147,9 +147,10 @@ impl Controller {
     fn learn(&self, key: &Key, effect: &Effect, outcome: &Outcome) {
         self.remember(key, |memory| {
             memory.faults = match outcome {
-                Outcome::Fault { .. } | Outcome::Blocked { .. } | Outcome::Refused { .. } => {
-                    memory.faults.saturating_add(1)
-                }
+                Outcome::Fault { .. }
+                | Outcome::Blocked { .. }
+                | Outcome::Conflict { .. }
+                | Outcome::Refused { .. } => memory.faults.saturating_add(1),
                 _ => 0,
             };
             match (effect, outcome) {
@@ -159,7 +160,7 @@ impl Controller {
                 }
                 (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) => memory.has_no_pull_request = true,
                 // A definite no changes nothing: reading again would only take back what was just written down.
-                (_, Outcome::Blocked { .. }) => {}
+                (_, Outcome::Blocked { .. } | Outcome::Conflict { certain: true, .. }) => {}
                 (Effect::ClosePullRequest { .. } | Effect::MergePullRequest { .. }, _) => {
                     memory.pull_request = None
                 }

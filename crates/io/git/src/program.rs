@@ -160,7 +160,8 @@ async fn git(way: Way<'_>) -> Result<(Command, Option<TempDir>), Failure> {
         "-c",
         &format!("core.bigFileThreshold={}", way.limits.object),
     ]);
-    if target.url.starts_with("http") {
+    // `https@host:path` is SSH, too.
+    if target.url.starts_with("http://") || target.url.starts_with("https://") {
         web(target, pin.as_ref(), &mut command)?;
         return Ok((command, None));
     }

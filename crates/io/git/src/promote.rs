@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use gix::ObjectId;
 
 use crate::{
-    Committed, Error, Order, Outcome,
+    ChangeError, Committed, Error, Order, Outcome,
     error::Failure,
     objects::{self, NewObject, commit, compare, edit, history, snapshot::Snapshot},
     session::Session,
@@ -47,13 +47,14 @@ impl Session {
     /// Stacks one commit per order on the branch and pushes them together.
     async fn push_direct(&self, branch: &str, orders: &[Order]) -> Result<Results, Failure> {
         let mut known = self.known_tip(branch);
+        let mut objected = HashMap::new();
         let mut last = String::new();
         for _ in 0..ATTEMPTS {
             let (tip, fresh) = match known.take() {
                 Some(tip) => (tip, false),
                 None => (self.fresh_tip(branch).await?, true),
             };
-            let stack = self.stack(branch, tip, orders).await?;
+            let stack = self.confirmed(branch, tip, orders, &mut objected).await?;
             if stack.objects.is_empty() {
                 // Without a push nobody has told us yet that the tip we know is still the tip.
                 if !fresh && stack.results.iter().any(is_doubtful) {
@@ -101,20 +102,56 @@ impl Session {
         ))
     }
 
-    /// Builds the commits of all orders, each on top of the one before.
-    async fn stack(&self, branch: &str, tip: ObjectId, orders: &[Order]) -> Result<Stack, Failure> {
+    /// The commits that may go out now. All are asked when all are built, because building one may hold up those before
+    /// it for long; what is objected to, by its place among the orders, is left out of the stack.
+    async fn confirmed(
+        &self,
+        branch: &str,
+        tip: ObjectId,
+        orders: &[Order],
+        objected: &mut HashMap<usize, ChangeError>,
+    ) -> Result<Stack, Failure> {
+        loop {
+            let stack = self.stack(branch, tip, orders, objected).await?;
+            let built = orders.iter().zip(&stack.results).enumerate();
+            let asked = built.filter_map(|(place, (order, result))| {
+                let done = result.as_ref().ok().filter(|done| done.kind == Outcome::Pushed)?;
+                Some(async move { (place, order.change.confirm(&done.files).await) })
+            });
+            let answers = futures::future::join_all(asked).await.into_iter();
+            let before = objected.len();
+            objected.extend(answers.filter_map(|(place, answer)| Some((place, answer.err()?))));
+            if objected.len() == before {
+                return Ok(stack);
+            }
+        }
+    }
+
+    /// Builds the commits of all orders that nobody objects to, each on top of the one before.
+    async fn stack(
+        &self,
+        branch: &str,
+        tip: ObjectId,
+        orders: &[Order],
+        objected: &HashMap<usize, ChangeError>,
+    ) -> Result<Stack, Failure> {
         let mut stack = Stack { head: tip, objects: Vec::new(), results: Vec::new() };
         let mut here: HashMap<String, Committed> = HashMap::new();
-        for order in orders {
+        for (place, order) in orders.iter().enumerate() {
+            if let Some(objection) = objected.get(&place) {
+                stack.results.push(Err(objection.clone().into()));
+                continue;
+            }
             if let Some(twin) = here.get(order.identity.trim()) {
                 stack.results.push(Ok(Committed { kind: Outcome::AlreadyThere, ..twin.clone() }));
                 continue;
             }
-            let earlier = self.own_commit(Some(branch), tip, order, tip).await?;
-            let result = match earlier {
-                Some(earlier) => Ok(earlier),
-                None => own(self.build(order, stack.head, &mut stack.objects).await)?,
+            let done = match self.own_commit(Some(branch), tip, order, tip).await {
+                Ok(Some(earlier)) => Ok(earlier),
+                Ok(None) => self.build(order, stack.head, &mut stack.objects).await,
+                Err(failure) => Err(failure),
             };
+            let result = own(done)?;
             if let Ok(done) = &result
                 && done.kind == Outcome::Pushed
             {
@@ -145,6 +182,7 @@ impl Session {
                 return Ok(done);
             }
             let new = objects::parse_id(&done.commit)?;
+            order.change.confirm(&done.files).await?;
             match self.push(&order.branch, old, Some(new), objects).await {
                 Ok(()) => return Ok(done),
                 Err(Failure::Moved(message)) => last = message,
@@ -270,7 +308,6 @@ impl Session {
             let there = self.with_store(move |store| describe(store, parent)).await?;
             return Ok(Committed { kind: Outcome::NothingToDo, files: Vec::new(), ..there });
         }
-        order.change.confirm(&edited.files).await?;
         let commit = commit::commit(order, edited.tree, parent)?;
         let done = Committed {
             commit: commit.id.to_string(),

@@ -8,6 +8,14 @@ pub enum Error {
     /// The user must act: the same call fails again until then.
     #[error("{0}")]
     Problem(String),
+    /// What shall be merged is in conflict with its base, or may be.
+    #[error("{message}")]
+    Conflict {
+        /// What the forge said.
+        message: String,
+        /// Whether the forge said so itself. Some answer the same while they are still comparing.
+        certain: bool,
+    },
     /// The world failed: the same call may succeed later.
     #[error("{message}")]
     Fault {

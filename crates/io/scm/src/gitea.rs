@@ -182,15 +182,25 @@ impl Gitea {
             ));
         }
         match answer.status {
-            // Gitea checks for conflicts in the background after every push.
+            // Gitea checks for conflicts in the background after every push, and says the same when it has found some.
             StatusCode::METHOD_NOT_ALLOWED if message.contains("try again later") => {
-                Error::fault(format!("{what} cannot be merged yet: {message}"))
+                Error::Conflict { message: format!("{what} cannot be merged yet: {message}"), certain: false }
             }
             StatusCode::METHOD_NOT_ALLOWED => Error::Problem(format!(
                 "{what} cannot be merged ({message}); fulfil the rules of its base branch, or merge it by hand"
             )),
+            // What git printed is told of merges that did not work; other refusals have a message.
+            StatusCode::CONFLICT if printed_by_git(answer) => Error::Conflict {
+                message: format!(
+                    "{what} cannot be merged ({message}); resolve the conflict, or close it and promote again"
+                ),
+                certain: true,
+            },
+            StatusCode::CONFLICT if message.contains("out of date") => {
+                Error::fault(format!("{what} was not merged, a branch has moved: {message}"))
+            }
             StatusCode::CONFLICT => Error::Problem(format!(
-                "{what} cannot be merged ({message}); resolve the conflict, or close it and promote again"
+                "{what} cannot be merged ({message}); do what is asked, or merge it by hand"
             )),
             _ => self.api.refused("merge pull requests", answer),
         }
@@ -217,6 +227,11 @@ impl Gitea {
     pub(crate) async fn access(&self) -> Result<Access, Error> {
         self.api.access().await
     }
+}
+
+fn printed_by_git(answer: &Answer) -> bool {
+    let body = answer.json::<Value>();
+    body.is_ok_and(|body| ["StdOut", "StdErr"].iter().any(|field| body.get(field).is_some()))
 }
 
 impl Forge for Gitea {

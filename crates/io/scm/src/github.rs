@@ -187,6 +187,13 @@ impl Github {
             StatusCode::METHOD_NOT_ALLOWED if message.contains("try the merge again") => {
                 Error::fault(format!("{what} cannot be merged yet: {message}"))
             }
+            // Rules of the base branch do not count there.
+            StatusCode::METHOD_NOT_ALLOWED if now.mergeable() == Some(false) => Error::Conflict {
+                message: format!(
+                    "{what} cannot be merged ({message}); resolve the conflict, or close it and promote again"
+                ),
+                certain: true,
+            },
             StatusCode::METHOD_NOT_ALLOWED => Error::Problem(format!(
                 "{what} cannot be merged ({message}); fulfil the rules of its base branch, or merge it by hand"
             )),

@@ -303,8 +303,13 @@ fn obstacle(pr: &wire::PullRequest) -> Option<Error> {
     }
     let number = status.number.unwrap_or_default();
     let message = format!("pull request #{number} cannot be merged: {}", condition.message);
-    // A branch that moved is looked at again; everything else is for people.
-    Some(if condition.reason == "HeadMoved" { soon(message) } else { Error::Problem(message) })
+    Some(match condition.reason.as_str() {
+        // A branch that moved is looked at again.
+        "HeadMoved" => soon(message),
+        "Conflicts" => Error::Conflict { message, certain: true },
+        // Everything else is for people.
+        _ => Error::Problem(message),
+    })
 }
 
 fn read(pr: &wire::PullRequest) -> Result<PullRequest, Error> {

@@ -69,7 +69,9 @@ async fn merge(forge: &Arc<dyn Forge>, number: u64, sha: &str) -> anyhow::Result
     let tries = async {
         loop {
             match forge.merge(number, sha, "main").await {
-                Err(Error::Fault { .. }) => tokio::time::sleep(Duration::from_millis(20)).await,
+                Err(Error::Fault { .. } | Error::Conflict { certain: false, .. }) => {
+                    tokio::time::sleep(Duration::from_millis(20)).await
+                }
                 other => return other,
             }
         }
@@ -283,7 +285,9 @@ async fn problems_say_what_to_do() -> anyhow::Result<()> {
     let refused = tokio::time::timeout(PATIENCE, async {
         loop {
             match operator.merge(number, &sha, "main").await {
-                Err(Error::Fault { .. }) => tokio::time::sleep(Duration::from_millis(20)).await,
+                Err(Error::Fault { .. } | Error::Conflict { certain: false, .. }) => {
+                    tokio::time::sleep(Duration::from_millis(20)).await
+                }
                 other => return other,
             }
         }

@@ -79,3 +79,35 @@ async fn switched_off_pull_requests_are_a_problem() {
     let error = forge.create(&promotion()).await.unwrap_err();
     assert!(matches!(&error, Error::Problem(message) if message.contains("pull requests")), "{error:?}");
 }
+
+#[tokio::test]
+async fn a_conflict_is_told_apart_from_other_refusals_to_merge() {
+    let later = json!({ "message": "Please try again later" });
+    let git = json!({ "Style": "merge", "StdOut": "CONFLICT (content)", "StdErr": "", "Err": {} });
+    let moved = json!({ "message": "merge push out of date" });
+    let hook = json!({ "message": "remote: no conflict-x here" });
+    let is = |error: &Error| match error {
+        Error::Conflict { certain: true, .. } => "conflict",
+        Error::Conflict { certain: false, .. } => "perhaps",
+        Error::Fault { .. } => "fault",
+        Error::Problem(_) => "problem",
+        Error::Limited { .. } => "limited",
+    };
+    for (status, said, wanted) in [
+        (405, later, "perhaps"),
+        (405, json!({ "message": "User not allowed to merge PR" }), "problem"),
+        (409, git, "conflict"),
+        (409, moved, "fault"),
+        (409, hook, "problem"),
+    ] {
+        let server = Server::start(move |asked, _| match asked.what().as_str() {
+            "GET /api/v1/repos/acme/app" => Say::json(200, &json!({})),
+            "POST /api/v1/repos/acme/app/pulls/4/merge" => Say::json(status, &said),
+            _ => Say::json(200, &pull(4, "open", MARKER)),
+        })
+        .await;
+        let forge = open(GitProvider::Gitea, &server.repository(), &token(), None, &http()).unwrap();
+        let error = forge.merge(4, "1111", "main").await.unwrap_err();
+        assert_eq!(is(&error), wanted, "{error:?}");
+    }
+}

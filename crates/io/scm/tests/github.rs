@@ -62,7 +62,9 @@ fn already_exists() -> Say {
 fn problem(error: Error) -> String {
     match error {
         Error::Problem(message) => message,
-        fault @ (Error::Fault { .. } | Error::Limited { .. }) => panic!("expected a Problem, got {fault:?}"),
+        fault @ (Error::Fault { .. } | Error::Limited { .. } | Error::Conflict { .. }) => {
+            panic!("expected a Problem, got {fault:?}")
+        }
     }
 }
 
@@ -71,7 +73,7 @@ fn fault(error: Error) -> (String, Option<Duration>) {
     match error {
         Error::Fault { message, retry_after } => (message, retry_after),
         Error::Limited { message, retry_after } => (message, Some(retry_after)),
-        Error::Problem(message) => panic!("expected a Fault, got the Problem {message}"),
+        problem @ (Error::Problem(_) | Error::Conflict { .. }) => panic!("expected a Fault, got {problem:?}"),
     }
 }
 
@@ -348,6 +350,25 @@ async fn a_refused_merge_is_told_apart() {
         let error = forge(&server).merge(5, "1111", "main").await.unwrap_err();
         assert_eq!(matches!(error, Error::Fault { .. }), is_fault, "{error:?}");
         assert!(error.to_string().contains(message), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_conflict_is_what_the_forge_has_found_and_not_a_word() {
+    for (mergeable, message, is_conflict) in [
+        (json!(false), "Pull Request is not mergeable", true),
+        (json!(true), "Required status check \"conflict-check\" is expected.", false),
+        (json!(null), "Required status check \"conflict-check\" is expected.", false),
+    ] {
+        let server = Server::start(move |asked, _| match asked.what().as_str() {
+            "GET /repos/acme/app" => Say::json(200, &json!({})),
+            "PUT /repos/acme/app/pulls/5/merge" => refused(405, message),
+            _ => Say::json(200, &with(ours(5), &[("mergeable", mergeable.clone())])),
+        })
+        .await;
+        let error = forge(&server).merge(5, "1111", "main").await.unwrap_err();
+        assert_eq!(matches!(error, Error::Conflict { certain: true, .. }), is_conflict, "{error:?}");
+        assert!(is_conflict || matches!(error, Error::Problem(_)), "{error:?}");
     }
 }
 

@@ -28,7 +28,7 @@ fn fault(error: Error) -> (String, Option<Duration>) {
     match error {
         Error::Fault { message, retry_after } => (message, retry_after),
         Error::Limited { message, retry_after } => (message, Some(retry_after)),
-        Error::Problem(message) => panic!("expected a Fault, got the Problem {message}"),
+        problem @ (Error::Problem(_) | Error::Conflict { .. }) => panic!("expected a Fault, got {problem:?}"),
     }
 }
 

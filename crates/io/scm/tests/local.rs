@@ -135,7 +135,7 @@ async fn a_merge_is_asked_for_and_waited_for() {
     world.answer(&name, conflict).await;
     let told = world.forge.merge(7, HEAD, "main").await;
     assert!(
-        matches!(&told, Err(Error::Problem(message)) if message.contains("both changed `a`")),
+        matches!(&told, Err(Error::Conflict { message, certain: true }) if message.contains("both changed `a`")),
         "{told:?}"
     );
     let merged = json!({ "state": "Merged", "mergeCommit": "abc", "mergedBy": "alice", "mergedAt": "2030-01-01T00:00:01Z" });

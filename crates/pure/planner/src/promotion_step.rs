@@ -401,6 +401,13 @@ pub enum Outcome {
         /// What to do about it.
         message: String,
     },
+    /// A pull request cannot be merged because it is in conflict with its base, or may be.
+    Conflict {
+        /// What the forge said.
+        message: String,
+        /// Whether that is known; otherwise the forge may still be comparing.
+        certain: bool,
+    },
     /// It cannot be done as asked, however often it is tried: the files or the order are wrong.
     Refused {
         /// The task whose edit was refused.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use kardinal_cluster::Answer;
-use kardinal_git::{Author, Committed, Order};
+use kardinal_git::{Author, ChangeError, Committed, Order};
 use kardinal_planner::promotion_step::{
     CommitOrder, CommitState, Effect, FINALIZER, MANAGER, Outcome, PullRequest, PullRequestOrder,
     PullRequestState, Retry, objection,
@@ -34,7 +34,14 @@ async fn carry_out(controller: &Controller, observation: &Observation, effect: &
         Effect::DeleteBranch { branch, commit } => {
             delete_branch(controller, observation, branch, commit.as_deref()).await
         }
-        pull_request => forge(controller, observation, pull_request).await,
+        Effect::OpenPullRequest(_)
+        | Effect::ReadPullRequest { .. }
+        | Effect::FindPullRequest { .. }
+        | Effect::UpdatePullRequest { .. }
+        | Effect::MergePullRequest { .. }
+        | Effect::CommentPullRequest { .. }
+        | Effect::ClosePullRequest { .. }
+        | Effect::SetCommitStatus { .. } => forge(controller, observation, effect).await,
     }
 }
 
@@ -137,7 +144,7 @@ async fn commit(
         Err(kardinal_git::Error::Change(error)) => match edits.trouble() {
             // Not the edit failed but the repository that it reads from.
             Some(trouble) => of_git(controller, observation, trouble),
-            None => Outcome::Refused { task: edits.failed_task(), message: error.message },
+            None => of_change(error, edits.failed_task()),
         },
         Err(error) => of_git(controller, observation, error),
     }
@@ -153,10 +160,19 @@ async fn object(controller: &Controller, key: &Key, effect: &Effect, files: &[St
     }
 }
 
+/// Sorts what went wrong with a change: what had nothing to do with it is tried again.
+fn of_change(error: ChangeError, task: Option<usize>) -> Outcome {
+    let message = error.message;
+    match error.may_pass {
+        true => Outcome::Fault { message, retry: Retry::Soon },
+        false => Outcome::Refused { task, message },
+    }
+}
+
 /// Sorts what went wrong with a repository by who can mend it.
 fn of_git(controller: &Controller, observation: &Observation, error: kardinal_git::Error) -> Outcome {
     match error {
-        kardinal_git::Error::Change(error) => Outcome::Refused { task: None, message: error.message },
+        kardinal_git::Error::Change(error) => of_change(error, None),
         kardinal_git::Error::Overtaken(message) => Outcome::Overtaken { message },
         kardinal_git::Error::Problem(message) | kardinal_git::Error::NoCommit(message) => {
             // Credentials may have been renewed since they were read.
@@ -183,6 +199,7 @@ async fn forge(controller: &Controller, observation: &Observation, effect: &Effe
             controller.context.credentials.forget(&observation.key.0, &observation.step);
             Outcome::Blocked { message }
         }
+        Err(scm::Error::Conflict { message, certain }) => Outcome::Conflict { message, certain },
         Err(scm::Error::Fault { message, retry_after }) => {
             Outcome::Fault { message, retry: after(retry_after) }
         }
@@ -243,8 +260,13 @@ async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Er
             forge.set_status(sha, &status).await?;
             Outcome::Done
         }
-        // The rest is not the forge's work.
-        _ => Outcome::Done,
+        // Not the forge's work: `carry_out` gives it to others.
+        Effect::ForgetStatus
+        | Effect::AddFinalizer
+        | Effect::RemoveFinalizer
+        | Effect::Commit(_)
+        | Effect::CallTask(_)
+        | Effect::DeleteBranch { .. } => Outcome::Done,
     })
 }
 
@@ -294,5 +316,19 @@ impl From<Trouble> for Outcome {
             Trouble::Problem(message) => Outcome::Blocked { message },
             Trouble::Fault(message) => Outcome::Fault { message, retry: Retry::Soon },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_something_outside_kept_from_being_made_is_tried_again() {
+        let error = |may_pass| ChangeError { message: "why".to_owned(), may_pass };
+        let fault = Outcome::Fault { message: "why".to_owned(), retry: Retry::Soon };
+        assert_eq!(of_change(error(true), Some(2)), fault);
+        let refused = Outcome::Refused { task: Some(2), message: "why".to_owned() };
+        assert_eq!(of_change(error(false), Some(2)), refused);
     }
 }

@@ -142,8 +142,7 @@ impl Edits {
             Edit::KustomizeBuild { output, .. } => {
                 let renderer =
                     Renderer { program: self.context.kustomize.as_deref(), reach: &self.context.reach };
-                let rendered = renderer.render(files.tree, &files.changed, files.directory).await;
-                let rendered = rendered.map_err(|message| ChangeError { message, may_pass: true })?;
+                let rendered = renderer.render(files.tree, &files.changed, files.directory).await?;
                 let place = files.place(output).map_err(stop)?;
                 files.write(place, rendered).map_err(stop)?;
             }

@@ -1,13 +1,14 @@
 //! `kustomize-build`: the files of a change laid out in a folder of their own, and the program that renders them.
 
+mod urls;
+
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use kardinal_git::Tree;
-use kardinal_manifest::kustomize;
+use kardinal_git::{ChangeError, Tree};
 use kardinal_reach::Policy;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
@@ -39,24 +40,26 @@ impl Renderer<'_> {
         tree: &dyn Tree,
         changed: &Changed,
         directory: &str,
-    ) -> Result<Vec<u8>, String> {
+    ) -> Result<Vec<u8>, ChangeError> {
         let Some(program) = self.program else {
-            return Err("`kustomize-build` needs the program `kustomize`, which is not on this machine: \
-                        install it, or leave the task out"
-                .to_owned());
+            return Err(refusal(
+                "`kustomize-build` needs the program `kustomize`, which is not on this machine: install it, or leave the \
+                 task out",
+            ));
         };
-        let work = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
-        tree.export("", work.path()).map_err(|error| error.to_string())?;
+        let no_folder = |error: std::io::Error| passing(format!("no temporary directory: {error}"));
+        let work = tempfile::tempdir().map_err(no_folder)?;
+        tree.export("", work.path()).map_err(of_git)?;
         lay_out(work.path(), changed)?;
         // Nothing of the repository may be found where programs, plugins or settings are looked for.
-        let nothing = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
+        let nothing = tempfile::tempdir().map_err(no_folder)?;
         let mut build = Command::new(program);
         build.arg("build").arg(work.path().join(directory)).env_clear().env("HOME", nothing.path());
         if self.reach.uses_machine() {
             build.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         } else {
             // It would fetch for whoever writes the kustomization, from wherever it stands.
-            check_urls(work.path(), self.reach)?;
+            urls::check(work.path(), self.reach)?;
             for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"] {
                 build.env(name, NOWHERE);
             }
@@ -66,10 +69,42 @@ impl Renderer<'_> {
     }
 }
 
+/// What stays as it is until somebody changes the files.
+fn refusal(message: impl Into<String>) -> ChangeError {
+    ChangeError { message: message.into(), may_pass: false }
+}
+
+/// What has nothing to do with the files.
+fn passing(message: impl Into<String>) -> ChangeError {
+    ChangeError { message: message.into(), may_pass: true }
+}
+
+fn of_git(error: kardinal_git::Error) -> ChangeError {
+    match error {
+        kardinal_git::Error::Change(error) => error,
+        kardinal_git::Error::Fault { message, .. } | kardinal_git::Error::Limited { message, .. } => {
+            passing(message)
+        }
+        kardinal_git::Error::Problem(message)
+        | kardinal_git::Error::NoCommit(message)
+        | kardinal_git::Error::Overtaken(message) => refusal(message),
+    }
+}
+
 /// Makes the folder what the change makes of it. Files go before others come: a folder may take the place of a file,
 /// and a file that of a folder.
-fn lay_out(work: &Path, changed: &Changed) -> Result<(), String> {
-    let failed = |place: &str, error: std::io::Error| format!("`{place}` cannot be laid out: {error}");
+fn lay_out(work: &Path, changed: &Changed) -> Result<(), ChangeError> {
+    let failed = |place: &str, error: std::io::Error| {
+        let message = format!("`{place}` cannot be laid out: {error}");
+        match error.kind() {
+            // Two of the paths do not go together.
+            ErrorKind::NotADirectory
+            | ErrorKind::IsADirectory
+            | ErrorKind::AlreadyExists
+            | ErrorKind::InvalidFilename => refusal(message),
+            _ => passing(message),
+        }
+    };
     for (place, _) in changed.iter().filter(|(_, content)| content.is_none()) {
         match std::fs::remove_file(work.join(place)) {
             // It was not there before either.
@@ -94,53 +129,24 @@ fn lay_out(work: &Path, changed: &Changed) -> Result<(), String> {
     Ok(())
 }
 
-/// Every URL in a kustomization is judged. What is not fetched through a proxy is what is on this machine.
-fn check_urls(work: &Path, reach: &Policy) -> Result<(), String> {
-    for file in kustomizations(work).map_err(|error| format!("the files cannot be read: {error}"))? {
-        let text = std::fs::read(&file).map_err(|error| format!("the files cannot be read: {error}"))?;
-        let text = String::from_utf8_lossy(&text);
-        let words = text.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | '[' | ']'));
-        for url in words.filter_map(|word| reqwest::Url::parse(word.trim_start_matches("git::")).ok()) {
-            if let Some(host) = url.host_str() {
-                reach.check_host(host, url.port_or_known_default())?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn kustomizations(work: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let (mut found, mut folders) = (Vec::new(), vec![work.to_owned()]);
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder)? {
-            let entry = entry?;
-            let named = kustomize::FILES.iter().any(|file| entry.file_name() == *file);
-            match entry.file_type()?.is_dir() {
-                true => folders.push(entry.path()),
-                false if named => found.push(entry.path()),
-                false => {}
-            }
-        }
-    }
-    Ok(found)
-}
-
 /// Runs a program for a while and takes what it prints, up to a limit. It ends with the future.
-async fn run(mut command: Command, patience: Duration) -> Result<Vec<u8>, String> {
+async fn run(mut command: Command, patience: Duration) -> Result<Vec<u8>, ChangeError> {
     command.kill_on_drop(true).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("`kustomize` cannot be started: {error}"))?;
+    let mut child =
+        command.spawn().map_err(|error| passing(format!("`kustomize` cannot be started: {error}")))?;
     let (printed, complaints) = (child.stdout.take(), child.stderr.take());
     let work = async { tokio::join!(some(printed, OUTPUT), some(complaints, COMPLAINTS), child.wait()) };
     let Ok((printed, complaints, status)) = tokio::time::timeout(patience, work).await else {
-        return Err(format!("kustomize build took longer than {} s", patience.as_secs()));
+        return Err(passing(format!("kustomize build took longer than {} s", patience.as_secs())));
     };
-    let status = status.map_err(|error| format!("kustomize build: {error}"))?;
+    let status = status.map_err(|error| passing(format!("kustomize build: {error}")))?;
     if printed.len() as u64 > OUTPUT {
-        return Err(format!("kustomize build prints more than {OUTPUT} bytes"));
+        return Err(refusal(format!("kustomize build prints more than {OUTPUT} bytes")));
     }
-    match status.success() {
-        true => Ok(printed),
-        false => Err(format!("kustomize build: {}", first_line(&complaints))),
+    match status.code() {
+        Some(0) => Ok(printed),
+        Some(_) => Err(refusal(format!("kustomize build: {}", first_line(&complaints)))),
+        None => Err(passing(format!("kustomize build was ended from outside: {status}"))),
     }
 }
 
@@ -162,6 +168,7 @@ fn first_line(text: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
+    use std::path::PathBuf;
 
     use kardinal_git::{Budget, Entry, Error};
     use kardinal_reach::Hosts;
@@ -214,13 +221,22 @@ mod tests {
     /// still has it open.
     static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-    async fn render(script: &str, reach: &Policy, tree: &Files, changed: &Changed) -> Result<String, String> {
+    async fn attempt(
+        script: &str,
+        reach: &Policy,
+        tree: &Files,
+        changed: &Changed,
+    ) -> Result<String, ChangeError> {
         let _turn = ONE_AT_A_TIME.lock().await;
         let folder = tempfile::tempdir().unwrap();
         let program = program(folder.path(), script);
         let renderer = Renderer { program: Some(&program), reach };
         let printed = renderer.render(tree, changed, "env").await?;
         Ok(String::from_utf8(printed).unwrap())
+    }
+
+    async fn render(script: &str, reach: &Policy, tree: &Files, changed: &Changed) -> Result<String, String> {
+        attempt(script, reach, tree, changed).await.map_err(|error| error.message)
     }
 
     fn machine() -> Policy {
@@ -262,10 +278,25 @@ mod tests {
         let turn = ONE_AT_A_TIME.lock().await;
         let told = run(sleeps, Duration::from_millis(10)).await.unwrap_err();
         drop(turn);
-        assert!(told.contains("took longer"), "{told}");
+        assert!(told.may_pass && told.message.contains("took longer"), "{told}");
         let told =
             render("echo 'Error: no such file' >&2; exit 1", &machine(), &empty, &Changed::new()).await;
         assert_eq!(told.unwrap_err(), "kustomize build: Error: no such file");
+    }
+
+    #[tokio::test]
+    async fn what_kustomize_says_is_a_refusal_and_what_happens_to_it_is_none() {
+        let empty = tree(&[("env/kustomization.yaml", "")]);
+        for (script, may_pass) in [("exit 1", false), ("yes | head -c 20000000", false), ("kill -9 $$", true)]
+        {
+            let told = attempt(script, &machine(), &empty, &Changed::new()).await.unwrap_err();
+            assert_eq!(told.may_pass, may_pass, "{script}: {told}");
+        }
+        let path = Path::new("/nonexistent/kustomize");
+        let renderer = Renderer { program: Some(path), reach: &machine() };
+        assert!(renderer.render(&empty, &Changed::new(), "env").await.unwrap_err().may_pass);
+        let missing = Renderer { program: None, reach: &machine() };
+        assert!(!missing.render(&empty, &Changed::new(), "env").await.unwrap_err().may_pass);
     }
 
     #[tokio::test]
@@ -287,5 +318,59 @@ mod tests {
         let plain = tree(&[("env/kustomization.yaml", "resources:\n- https://github.com/x/y\n")]);
         let seen = render("echo $HTTPS_PROXY", &cluster, &plain, &Changed::new()).await.unwrap();
         assert_eq!(seen.trim(), NOWHERE);
+    }
+
+    #[tokio::test]
+    async fn no_way_of_writing_a_url_gets_kustomize_to_the_machine() {
+        let cluster = Policy::cluster(Hosts::default());
+        let config = "apiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: {name: x}\nfiles: [\"a=\\x68ttp://127.0.0.1/x\"]\n";
+        for text in [
+            "resources: [\"\\x68ttp://127.0.0.1:8080/x\"]\n",
+            "resources: [\"http:\\/\\/127.0.0.1/x\"]\n",
+            "resources: [\"ht\\\n  tp://127.0.0.1/x\"]\n",
+            "resources: [!!binary aHR0cDovLzEyNy4wLjAuMS94]\n",
+            "%TAG !b! tag:yaml.org,2002:bin\n---\nresources: [!b!ary aHR0cDovLzEyNy4wLjAuMS94]\n",
+            "resources:\n- http://[::1]:8080/x\n",
+            "resources:\n- HTTP://LOCALHOST/x\n",
+            "resources:\n- \"http://a,b'c@127.0.0.1/x\"\n",
+            "resources: [http://127.0.0.1,x@good.example/y]\n",
+            "configMapGenerator:\n- name: x\n  files: [key=http://127.0.0.1/x]\n",
+            "configMapGenerator:\n- name: x\n  Files: [key=http://127.0.0.1/x]\n",
+            "patches:\n- path: http://127.0.0.1/x\n",
+            "generators:\n- |\n  apiVersion: builtin\n  files: [\"\\x68ttp://127.0.0.1/x\"]\n",
+            "generators: [config]\n",
+            "Generators: [config]\n",
+            "generators: [./folder]\n",
+            "resources: [a]\nresources: [\"\\x68ttp://127.0.0.1/x\"]\n",
+        ] {
+            let hostile = Files(
+                [
+                    ("env/kustomization.yaml", text),
+                    ("env/config", config),
+                    ("env/folder/kustomization.yaml", ""),
+                ]
+                .map(|(path, text)| (path.to_owned(), text))
+                .into(),
+                Budget::default(),
+            );
+            let told = render("echo fetched", &cluster, &hostile, &Changed::new()).await;
+            assert!(told.is_err(), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_fetched_may_name_the_machine() {
+        let cluster = Policy::cluster(Hosts::default());
+        for text in [
+            "# see http://127.0.0.1/x\nresources: [a.yaml]\n",
+            "configMapGenerator:\n- name: x\n  literals: [\"URL=http://localhost:8080\"]\n",
+            "patches:\n- patch: |-\n    - op: add\n      path: /args/0\n      value: --to=http://localhost:80\n",
+            "namePrefix: {{ .Values.prefix }}\n",
+            "generators: [plain]\n",
+        ] {
+            let plain = tree(&[("env/kustomization.yaml", text), ("env/plain", "kind: X\n")]);
+            let seen = render("echo built", &cluster, &plain, &Changed::new()).await;
+            assert_eq!(seen.as_deref().map(str::trim), Ok("built"), "{text}");
+        }
     }
 }

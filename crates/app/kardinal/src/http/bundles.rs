@@ -17,11 +17,11 @@ use serde_json::json;
 use super::Web;
 use super::limits::BURST;
 use super::reading::{self, Unread};
-use super::signed::Claim;
+use super::signed::{Claim, NoClaim};
 
 /// The largest body that CI may send.
 const BODY_LIMIT: usize = 1024 * 1024;
-/// Bundles are named by the second; so many later seconds are tried when that name is taken.
+/// Bundles are named by the second of the request; so many later seconds are tried when that name is taken.
 const TRIES: i64 = 5;
 
 pub(super) async fn create(State(web): State<Arc<Web>>, request: Request) -> Response {
@@ -30,7 +30,8 @@ pub(super) async fn create(State(web): State<Arc<Web>>, request: Request) -> Res
     // Without all that a signature needs, nothing of the body is read.
     let claim = match Claim::of(&head.headers, now) {
         Ok(claim) => claim,
-        Err(message) => return unauthorized(&message),
+        Err(NoClaim::Unproved(message)) => return unauthorized(&message),
+        Err(NoClaim::Key) => return told(StatusCode::BAD_REQUEST, WRONG_KEY),
     };
     let body = match reading::whole(body, BODY_LIMIT).await {
         Ok(body) => body,
@@ -58,10 +59,12 @@ pub(super) async fn create(State(web): State<Arc<Web>>, request: Request) -> Res
         let message = "this very request was here before: send an `Idempotency-Key` to be able to repeat it";
         return told(StatusCode::CONFLICT, message);
     }
-    match make(&web, namespace, &request, claim.key).await {
+    match make(&web, namespace, &request, &claim).await {
         Ok(response) => response,
         Err(response) => {
-            web.copies.forget(&claim);
+            if claim.key.is_none() {
+                web.copies.forget(&claim);
+            }
             *response
         }
     }
@@ -94,6 +97,7 @@ async fn admit(
     }
 }
 
+const WRONG_KEY: &str = "`Idempotency-Key` is empty or not ASCII: send 1 to 255 characters, or leave it out";
 const WRONG_TOKEN: &str = "the bearer token is not one for this Pipeline";
 
 fn unauthorized(message: &str) -> Response {
@@ -107,11 +111,12 @@ fn read(body: &[u8]) -> Result<BundleRequest, Vec<Problem>> {
     BundleRequest::read(&json)
 }
 
+/// Makes the Bundle. What it is called follows from what was signed, so that a copy that reaches another replica finds it.
 async fn make(
     web: &Web,
     namespace: &str,
     request: &BundleRequest,
-    key: Option<&str>,
+    claim: &Claim<'_>,
 ) -> Result<Response, Box<Response>> {
     let refuse = |problem: Problem| Box::new(wrong(&[problem]));
     let pipelines: Api<Pipeline> = Api::namespaced(web.client.clone(), namespace);
@@ -121,10 +126,10 @@ async fn make(
         return Err(refuse(Problem::new("pipeline", message).hint("create the Pipeline first")));
     };
     let bundles: Api<Bundle> = Api::namespaced(web.client.clone(), namespace);
-    let now = Timestamp::now();
     for later in 0..TRIES {
-        let instant = now + SignedDuration::from_secs(later);
-        let bundle = intent::bundle_of_request(&pipeline, request, key, "api", instant).map_err(refuse)?;
+        let instant = claim.made + SignedDuration::from_secs(later);
+        let bundle =
+            intent::bundle_of_request(&pipeline, request, claim.key, "api", instant).map_err(refuse)?;
         match bundles.create(&PostParams::default(), &bundle).await {
             Ok(made) => return Ok(answer(StatusCode::CREATED, &made)),
             Err(kube::Error::Api(status)) if status.code == 409 => {}
@@ -136,13 +141,15 @@ async fn make(
         if let Some(found) = found.filter(|found| intent::is_answer_to(found, &bundle)) {
             return Ok(answer(StatusCode::OK, &found));
         }
-        if key.is_some() {
+        if claim.key.is_some() {
             break;
         }
     }
-    let message = match key {
+    let message = match claim.key {
         Some(_) => "the idempotency key was used for another Bundle: send another key",
-        None => "other Bundles of this version were created in this very second: try again",
+        None => {
+            "other Bundles of this version were created in the second of this request: sign it anew and try again"
+        }
     };
     Err(Box::new(told(StatusCode::CONFLICT, message)))
 }

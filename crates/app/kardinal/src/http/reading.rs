@@ -2,6 +2,7 @@
 
 use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
 use futures::StreamExt as _;
+use http_body_util::LengthLimitError;
 
 /// Why there is no body.
 pub(super) enum Unread {
@@ -22,18 +23,21 @@ pub(super) async fn whole(body: Body, limit: usize) -> Result<Bytes, Unread> {
         }
         return Err(Unread::TooLarge);
     }
-    to_bytes(body, limit).await.map_err(|error| {
-        let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-        match cause.contains("length limit exceeded") {
-            true => Unread::TooLarge,
-            false => Unread::Broken,
-        }
+    to_bytes(body, limit).await.map_err(|error| match error.into_inner().is::<LengthLimitError>() {
+        true => Unread::TooLarge,
+        false => Unread::Broken,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_is_not_too_large_whatever_the_error_says() {
+        let broken = futures::stream::iter([Err::<Bytes, _>(std::io::Error::other("length limit exceeded"))]);
+        assert!(matches!(whole(Body::from_stream(broken), 4).await, Err(Unread::Broken)));
+    }
 
     #[tokio::test]
     async fn a_body_is_read_up_to_the_limit_only() {

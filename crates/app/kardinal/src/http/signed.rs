@@ -38,18 +38,35 @@ impl CiKey {
     }
 }
 
+/// Why the head of a request claims nothing.
+#[derive(Debug)]
+pub(super) enum NoClaim {
+    /// A part of the proof is missing, wrong or of another time.
+    Unproved(String),
+    /// There is an idempotency key that says nothing. Signed it would look like none.
+    Key,
+}
+
+impl From<&str> for NoClaim {
+    fn from(message: &str) -> NoClaim {
+        NoClaim::Unproved(message.to_owned())
+    }
+}
+
 /// What the head of a request claims; nothing of it is proved yet.
 pub(super) struct Claim<'a> {
     token: &'a str,
     timestamp: &'a str,
-    /// The idempotency key.
+    /// When the request was made.
+    pub(super) made: Timestamp,
+    /// The idempotency key; it is not empty.
     pub(super) key: Option<&'a str>,
     signature: Vec<u8>,
 }
 
 impl<'a> Claim<'a> {
     /// Reads the head. Whatever lacks a part or is of another time is refused before its body is read.
-    pub(super) fn of(headers: &'a HeaderMap, now: Timestamp) -> Result<Claim<'a>, String> {
+    pub(super) fn of(headers: &'a HeaderMap, now: Timestamp) -> Result<Claim<'a>, NoClaim> {
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         let token = bearer(headers).filter(|token| !token.is_empty());
         let token = token.ok_or("the bearer token is missing")?;
@@ -59,15 +76,19 @@ impl<'a> Claim<'a> {
             "`X-Kardinal-Timestamp` must be the time of the request in seconds since 1970, as `date +%s` prints it",
         )?;
         if now.duration_since(made).abs() > WINDOW {
-            return Err(format!(
+            return Err(NoClaim::Unproved(format!(
                 "`X-Kardinal-Timestamp` is more than {} minutes away from our clock, which says {}",
                 WINDOW.as_mins(),
                 now.as_second()
-            ));
+            )));
         }
         let signature = text(SIGNATURE).and_then(|text| unhex(text.strip_prefix("sha256=")?));
         let signature = signature.filter(|signature| !signature.is_empty()).ok_or(WRONG_SIGNATURE)?;
-        Ok(Claim { token, timestamp, key: text(IDEMPOTENCY_KEY), signature })
+        let key = text(IDEMPOTENCY_KEY);
+        if key.is_some_and(str::is_empty) {
+            return Err(NoClaim::Key);
+        }
+        Ok(Claim { token, timestamp, made, key, signature })
     }
 
     /// Whether one of these keys has made the request, with this very body.
@@ -159,7 +180,11 @@ mod tests {
     }
 
     fn proved(headers: &HeaderMap, keys: &[CiKey], body: &str) -> Result<bool, String> {
-        Claim::of(headers, at(NOW))?.is_proved_by(keys, body.as_bytes()).map_err(str::to_owned)
+        let claim = Claim::of(headers, at(NOW)).map_err(|error| match error {
+            NoClaim::Unproved(message) => message,
+            NoClaim::Key => "the key".to_owned(),
+        })?;
+        claim.is_proved_by(keys, body.as_bytes()).map_err(str::to_owned)
     }
 
     #[test]
@@ -198,6 +223,15 @@ mod tests {
         assert!(proved(&headers, &keys, "{}").is_err(), "without the key, too");
         let bare = head(&ci, NOW, "", "{}");
         assert_eq!(proved(&bare, &keys, "{} "), Err(WRONG_SIGNATURE.to_owned()), "another body");
+    }
+
+    #[test]
+    fn a_key_that_is_empty_or_cannot_be_read_is_not_the_same_as_none() {
+        let mut headers = head(&key("ci"), NOW, "", "{}");
+        for nothing in [&b""[..], b"\xc3\xa4", b"\xff"] {
+            headers.insert(IDEMPOTENCY_KEY, http::HeaderValue::from_bytes(nothing).unwrap());
+            assert!(matches!(Claim::of(&headers, at(NOW)), Err(NoClaim::Key)), "{nothing:?}");
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Commits that others have made under our name, and changes that lost their permission on the way.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
-use kardinal_git::{Change, ChangeError, Error, Outcome, Repositories, Tree, Write};
+use kardinal_git::{Change, ChangeError, Committed, Error, Order, Outcome, Repositories, Tree, Write};
+use tokio::sync::Notify;
 
 use crate::bench::{Bench, Fixed, branched, failed, order, put, run, write};
 
@@ -110,6 +112,77 @@ async fn a_change_is_confirmed_with_its_files_when_only_the_push_is_left() {
     assert_eq!(bench.git().tip(&bench.remote(), BRANCH).await.unwrap(), None);
 }
 
+/// A change that does something else while it is made, and may go out as long as it is allowed to.
+struct Allowed<F> {
+    path: &'static str,
+    is_allowed: Arc<AtomicBool>,
+    meanwhile: F,
+}
+
+impl<F: Fn() -> BoxFuture<'static, ()> + Send + Sync> Change for Allowed<F> {
+    fn apply<'a>(&'a self, _: &'a dyn Tree) -> BoxFuture<'a, Result<Vec<Write>, ChangeError>> {
+        Box::pin(async move {
+            (self.meanwhile)().await;
+            Ok(vec![put(self.path, b"1")])
+        })
+    }
+
+    fn confirm<'a>(&'a self, _: &'a [String]) -> BoxFuture<'a, Result<(), ChangeError>> {
+        let is_allowed = self.is_allowed.load(Ordering::SeqCst);
+        Box::pin(async move { if is_allowed { Ok(()) } else { Err(failed("the gate has closed")) } })
+    }
+}
+
+/// Carries out two orders that share a push: another one keeps the branch busy until both wait.
+async fn together(bench: &Bench, first: Order, second: Order) -> [Result<Committed, Error>; 3] {
+    let (git, remote) = (bench.git(), bench.remote());
+    let (started, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let meanwhile = {
+        let (started, go) = (Arc::clone(&started), Arc::clone(&go));
+        move || -> BoxFuture<'static, ()> {
+            let (started, go) = (Arc::clone(&started), Arc::clone(&go));
+            Box::pin(async move {
+                started.notify_one();
+                go.notified().await;
+            })
+        }
+    };
+    let is_allowed = Arc::new(AtomicBool::new(true));
+    let busy = order("busy", Allowed { path: "busy", is_allowed, meanwhile });
+    let both_wait = async {
+        while [&first, &second].iter().any(|order| Arc::strong_count(&order.change) < 2) {
+            tokio::task::yield_now().await;
+        }
+        go.notify_one();
+    };
+    let behind = async {
+        started.notified().await;
+        tokio::join!(git.commit(&remote, &first), git.commit(&remote, &second), both_wait)
+    };
+    let (busy, (first, second, ())) = tokio::join!(git.commit(&remote, &busy), behind);
+    [busy, first, second]
+}
+
+#[tokio::test]
+async fn what_is_objected_to_while_others_of_its_push_are_made_does_not_go_out() {
+    let bench = Bench::new();
+    let (always, open) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true)));
+    let nothing = || -> BoxFuture<'static, ()> { Box::pin(async {}) };
+    let quick = order("quick", Allowed { path: "quick", is_allowed: Arc::clone(&open), meanwhile: nothing });
+    let close = move || -> BoxFuture<'static, ()> {
+        let open = Arc::clone(&open);
+        Box::pin(async move { open.store(false, Ordering::SeqCst) })
+    };
+    let slow = order("slow", Allowed { path: "slow", is_allowed: always, meanwhile: close });
+    let [busy, quick, slow] = together(&bench, quick, slow).await;
+    let error = quick.unwrap_err();
+    assert!(matches!(&error, Error::Change(why) if why.message == "the gate has closed"), "{error}");
+    let slow = slow.unwrap();
+    assert_eq!((slow.kind, slow.parent), (Outcome::Pushed, Some(busy.unwrap().commit)));
+    assert_eq!(bench.subjects("main"), ["Promote slow", "Promote busy", "first"]);
+    bench.fsck();
+}
+
 /// A change that something outside keeps from being made, once.
 struct Interrupted {
     is_down: AtomicBool,
@@ -138,4 +211,15 @@ async fn our_own_commit_is_not_given_up_because_something_outside_failed() {
     bench.git().commit(&bench.remote(), &again).await.unwrap_err();
     let found = bench.git().commit(&bench.remote(), &again).await.unwrap();
     assert_eq!((found.kind, found.commit), (Outcome::AlreadyThere, first.commit));
+}
+
+#[tokio::test]
+async fn what_fails_for_one_order_does_not_fail_those_that_share_its_push() {
+    let bench = Bench::new();
+    bench.git().commit(&bench.remote(), &order("one", Fixed(vec![put("x", b"ours")]))).await.unwrap();
+    let again = order("one", Interrupted { is_down: AtomicBool::new(true) });
+    let other = order("two", Fixed(vec![put("y", b"ours")]));
+    let [_, again, other] = together(&bench, again, other).await;
+    assert!(matches!(again, Err(Error::Change(why)) if why.may_pass));
+    assert_eq!(other.unwrap().kind, Outcome::Pushed);
 }

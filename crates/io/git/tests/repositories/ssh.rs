@@ -51,9 +51,10 @@ fn the_address_that_was_judged_is_the_one_that_is_connected_to() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let called = std::fs::read_to_string(bench.dir.path().join("called")).unwrap();
     let calls: Vec<&str> = called.lines().filter(|line| line.contains("git-upload-pack")).collect();
-    let [usual, other] = calls.as_slice() else { panic!("{called}") };
+    let [usual, other, named_like_the_web] = calls.as_slice() else { panic!("{called}") };
     assert!(usual.contains("-o HostName=10.1.2.3 -o HostKeyAlias=git.example -o"), "{usual}");
     assert!(other.contains("-o HostName=10.1.2.3 -o HostKeyAlias=[git.example]:2222"), "{other}");
+    assert!(named_like_the_web.contains("-o HostName=10.1.2.3 -o HostKeyAlias=git.example -o"), "{called}");
 }
 
 /// Knows one address for every name.
@@ -80,10 +81,14 @@ async fn inside_a_cluster() {
     let policy = kardinal_reach::Policy::cluster(kardinal_reach::Hosts::default());
     let git = Git::reaching(settings, policy, Some(std::sync::Arc::new(OneAddress)));
     let credentials = kardinal_git::Credentials::Ssh { key: "key".into(), known_hosts: None };
-    for url in ["git@git.example:a/app.git", "ssh://git@git.example:2222/a/app.git"] {
+    for url in
+        ["git@git.example:a/app.git", "ssh://git@git.example:2222/a/app.git", "httpx@git.example:a/app.git"]
+    {
         let remote = kardinal_git::Remote { credentials: credentials.clone(), ..remote(url) };
         assert!(git.tip(&remote, "main").await.is_err());
     }
+    let error = git.tip(&remote("https@git.example:a/app.git"), "main").await.unwrap_err();
+    assert!(error.to_string().contains("needs a key of its own"), "{error}");
     let hostile = kardinal_git::Remote { credentials, ..remote("git@a'$(id)':x/app.git") };
     let error = git.tip(&hostile, "main").await.unwrap_err();
     assert!(error.to_string().contains("not the name of a host"), "{error}");

@@ -72,6 +72,11 @@ impl PullRequestWire {
         &self.base.name
     }
 
+    /// Whether it can be merged without conflict, where that is known.
+    pub(super) fn mergeable(&self) -> Option<bool> {
+        self.mergeable
+    }
+
     pub(super) fn labels_missing(&self, wanted: &[String]) -> Vec<String> {
         let has = |name: &String| self.labels.iter().any(|label| label.name.eq_ignore_ascii_case(name));
         wanted.iter().filter(|name| !has(name)).cloned().collect()

@@ -38,7 +38,7 @@ pub(super) const REBUILT_ON: &str = "rebuiltOn";
 pub(super) const NOTHING: &str = "none";
 /// The newest commit of the pull request, when it was found not to be the step's own.
 pub(super) const FOREIGN_HEAD: &str = "foreignHead";
-/// Set when a forge refuses to merge in words that mean a conflict.
+/// Set when a forge refuses to merge because of a conflict.
 pub(super) const CONFLICT: &str = "conflict";
 /// The fingerprint of the facts that the body of the pull request tells.
 pub(super) const EVIDENCE_KEY: &str = "evidenceKey";

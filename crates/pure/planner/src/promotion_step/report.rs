@@ -69,9 +69,7 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
         }
         Outcome::Fault { message, retry } => {
             fault(&mut draft, effect, message);
-            if means_conflict(effect, message, attempt) {
-                draft.set_output(draft::CONFLICT, "true");
-            } else if is_rebuild(effect) {
+            if is_rebuild(effect) {
                 draft.status.outputs.remove(draft::CONFLICT);
             }
             Some(wait(snapshot, *retry, attempt))
@@ -85,10 +83,8 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
         {
             refused(&mut draft, snapshot, effect, (None, message), attempt)
         }
-        Outcome::Blocked { message } if means_conflict(effect, message, attempt) => {
-            draft.set_output(draft::CONFLICT, "true");
-            draft.say(format!("{}: {message}", doing(effect)));
-            Some(pause(1))
+        Outcome::Conflict { message, certain } => {
+            Some(conflict(&mut draft, effect, (message, *certain), attempt))
         }
         Outcome::Refused { message, .. } if is_rebuild(effect) => {
             draft.block(&format!("{}: {message}", doing(effect)));
@@ -128,7 +124,11 @@ fn unwritten(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attemp
     }
     let failed = matches!(
         outcome,
-        Outcome::Fault { .. } | Outcome::Blocked { .. } | Outcome::Refused { .. } | Outcome::Overtaken { .. }
+        Outcome::Fault { .. }
+            | Outcome::Blocked { .. }
+            | Outcome::Conflict { .. }
+            | Outcome::Refused { .. }
+            | Outcome::Overtaken { .. }
     );
     let message =
         "somebody else wrote the status of this step, or changed what the step is about: it begins again";
@@ -396,13 +396,22 @@ fn rebuilt(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, outcome: &Outcome) {
     draft.set_output(draft::BASE_COMMIT, base);
 }
 
-/// Whether a forge refused a merge in words that mean a conflict, as far as its words tell. Some only say that it can
-/// not be merged for now.
-fn means_conflict(effect: &Effect, message: &str, attempt: u32) -> bool {
-    let message = message.to_ascii_lowercase();
-    let said =
-        message.contains("conflict") || (attempt >= CONFLICT_AFTER && message.contains("try again later"));
-    matches!(effect, Effect::MergePullRequest { .. }) && said
+/// A merge that is refused because of a conflict, or because of what turns out to be one when it stays.
+fn conflict(
+    draft: &mut Draft<'_>,
+    effect: &Effect,
+    (message, certain): (&str, bool),
+    attempt: u32,
+) -> SignedDuration {
+    if certain || attempt >= CONFLICT_AFTER {
+        draft.set_output(draft::CONFLICT, "true");
+    }
+    if certain {
+        draft.say(format!("{}: {message}", doing(effect)));
+        return pause(1);
+    }
+    fault(draft, effect, message);
+    pause(attempt)
 }
 
 fn done(task: &Task, told: &str) -> String {

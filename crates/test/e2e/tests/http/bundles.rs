@@ -124,6 +124,27 @@ async fn only_ci_gets_in() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
+async fn a_key_that_says_nothing_is_refused_and_lets_no_copy_through() -> anyhow::Result<()> {
+    let web = Web::start().await?;
+    web.pipeline().await?;
+    let body = wish("1.29.0").to_string().into_bytes();
+    let (token, key) = (web.key("api-token")?, web.key("api-signing-key")?);
+    let good = ci_headers(&token, &key, now(), None, &body)?;
+    ensure!(web.send(body.clone(), &good).await?.code == 201);
+    for nothing in ["", "\u{e4}"] {
+        let mut copy = good.clone();
+        copy.push(("Idempotency-Key", nothing.to_owned()));
+        let answer = web.send(body.clone(), &copy).await?;
+        let said = answer.body["error"].as_str().unwrap_or_default();
+        ensure!(answer.code == 400 && said.contains("Idempotency-Key"), "{} {}", answer.code, answer.body);
+        let again = web.send(body.clone(), &good).await?;
+        ensure!(again.code == 409, "{} {}", again.code, again.body);
+    }
+    ensure!(web.bundles().await?.len() == 1);
+    Ok(())
+}
+
+#[tokio::test]
 async fn requests_become_bundles() -> anyhow::Result<()> {
     let web = Web::start().await?;
     web.pipeline().await?;

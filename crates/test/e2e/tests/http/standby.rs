@@ -6,16 +6,16 @@ use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kardinal_api::kardinal::PromotionStep;
+use kardinal_api::kardinal::{Bundle, Pipeline, PromotionStep};
 use kardinal_cluster::install::ensure_namespace;
 use kardinal_testkit::child::free_port;
 use kardinal_testkit::up::Up;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::process::Process;
-use super::{client, eventually, signature};
+use super::{ci_headers, client, eventually, now, signature};
 
 const SYSTEM: &str = "kardinal-system";
 
@@ -98,6 +98,49 @@ async fn a_standby_is_ready_and_passes_webhooks_on() -> anyhow::Result<()> {
     let lease: Lease = Api::namespaced(kube, SYSTEM).get("kardinal-controller").await?;
     let holder = lease.spec.and_then(|spec| spec.holder_identity);
     ensure!(holder.as_deref() == Some("somebody"), "it gives back what is not its own: {holder:?}");
+    Ok(())
+}
+
+/// A replica with keys for CI, and where it listens.
+fn replica(folder: &Path, name: &str, kubeconfig: &str) -> anyhow::Result<(Process, String)> {
+    let address = format!("127.0.0.1:{}", free_port()?);
+    let cache = text(&folder.join(name).join("cache"));
+    let arguments = ["controller", "--kubeconfig", kubeconfig, "--http", &address, "--git-cache-dir", &cache];
+    let keys = [("KARDINAL_API_TOKEN", "a token"), ("KARDINAL_API_SIGNING_KEY", "a key")];
+    let mut process = Process::start(folder, name, &arguments, &keys)?;
+    process.wait_for("it serves", |said| said.contains("web side listens").then_some(()))?;
+    Ok((process, format!("http://{address}/api/v1/bundles")))
+}
+
+#[tokio::test]
+async fn a_copy_of_a_request_that_goes_to_another_replica_makes_no_second_bundle() -> anyhow::Result<()> {
+    let (up, kube) = server().await?;
+    occupy(&kube).await?;
+    let pipeline = serde_json::from_value(json!({
+        "apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline", "metadata": {"name": "my-app"},
+        "spec": {"git": {"url": "https://github.com/myorg/gitops"}, "environments": [{"name": "dev"}]},
+    }))?;
+    Api::<Pipeline>::namespaced(kube.clone(), "default").create(&PostParams::default(), &pipeline).await?;
+    let (folder, kubeconfig, http) = (tempfile::tempdir()?, text(&up.kubeconfig), client()?);
+    let (_one, first) = replica(folder.path(), "one", &kubeconfig)?;
+    let (_two, second) = replica(folder.path(), "two", &kubeconfig)?;
+    let body =
+        json!({"pipeline": "my-app", "images": [{"repository": "r/my-app", "tag": "1.29.0"}]}).to_string();
+    let made = now() - 60;
+    let name = format!("my-app-v1-29-0-{made}");
+    for (url, code) in [(&first, 201), (&first, 409), (&second, 200), (&second, 409)] {
+        let mut request = http.post(url).body(body.clone());
+        for (header, value) in ci_headers("a token", "a key", made, None, body.as_bytes())? {
+            request = request.header(header, value);
+        }
+        let answer = request.send().await?;
+        let found = answer.status().as_u16();
+        let said = answer.text().await?;
+        ensure!(found == code, "{found} instead of {code}: {said}");
+        ensure!(code == 409 || said.contains(&name), "{said}");
+    }
+    let bundles = Api::<Bundle>::namespaced(kube, "default").list(&ListParams::default()).await?.items;
+    ensure!(bundles.len() == 1, "{bundles:?}");
     Ok(())
 }
 

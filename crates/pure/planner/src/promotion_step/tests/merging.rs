@@ -238,7 +238,7 @@ fn audit_pull_requests_never_wait_for_ever_where_the_forge_only_refuses_to_merge
     let merge = scene.effect();
     assert!(matches!(merge, Effect::MergePullRequest { .. }), "{merge:?}");
     let said = "pull request #7 cannot be merged yet: Please try again later";
-    let fault = Outcome::Fault { message: said.to_owned(), retry: Retry::Soon };
+    let fault = Outcome::Conflict { message: said.to_owned(), certain: false };
     for attempt in [1, 2] {
         let told = report(&scene.snapshot(), &merge, &fault, attempt).status.unwrap();
         assert!(!told.outputs.contains_key("conflict"), "the forge may still be comparing");
@@ -250,8 +250,10 @@ fn audit_pull_requests_never_wait_for_ever_where_the_forge_only_refuses_to_merge
     // It was no conflict: merging is tried again.
     scene.tell(&effect, Outcome::Fault { message: "nothing was touched".to_owned(), retry: Retry::Soon });
     assert!(matches!(scene.effect(), Effect::MergePullRequest { .. }));
-    let blocked = Outcome::Blocked { message: "pull request #7 has a conflict".to_owned() };
+    let blocked = Outcome::Blocked { message: "#7 in acme/conflict-x: a review is missing".to_owned() };
     scene.tell(&merge, blocked);
+    assert!(matches!(scene.effect(), Effect::MergePullRequest { .. }), "a name is no conflict");
+    scene.tell(&merge, Outcome::Conflict { message: "both changed `a`".to_owned(), certain: true });
     assert!(matches!(scene.effect(), Effect::Commit(_)), "where the forge says so there is no doubt");
 }
 
