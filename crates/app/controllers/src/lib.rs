@@ -21,15 +21,17 @@ mod reach;
 mod replica;
 mod sealing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use futures::future::try_join_all;
 use jiff::SignedDuration;
-use kardinal_api::kardinal::{BUNDLE_LABEL, Bundle, PolicyGate, PromotionStep};
+use kardinal_api::kardinal::{BUNDLE_LABEL, Bundle, Pipeline, PolicyGate, PromotionStep};
 use kardinal_cluster::{Change, Clock, Kinds, Leadership, Watches, Writer};
 use kardinal_git::Repositories;
+use kardinal_planner::bundle::pipeline_name;
 use kardinal_planner::shard;
 use kardinal_reach::Policy;
 use tokio::sync::mpsc;
@@ -143,8 +145,8 @@ pub(crate) struct Context {
     pub(crate) leadership: Leadership,
     pub(crate) policy_namespaces: Vec<String>,
     pub(crate) health_namespaces: Option<Vec<String>>,
-    /// The Bundles whose gates were read past their watch, by uid.
-    gates_read: Mutex<BTreeMap<driver::Key, String>>,
+    /// The Bundles whose gates were read past their watch: their uids, and in which namespaces.
+    gates_read: Mutex<BTreeMap<driver::Key, (String, BTreeSet<String>)>>,
     pub(crate) sealing: Sealing,
     pub(crate) shards: Shards,
     pub(crate) agents: Agents,
@@ -168,18 +170,38 @@ impl Context {
 }
 
 impl Context {
-    /// Reads the templates of gates past their watch, which may be behind that of the Bundles: one that was there before
-    /// the Bundle must not be missed. After that the watch can only bring later ones, so once is enough: says whether
-    /// this was the time.
+    /// Reads the templates of gates that count for a Bundle past their watch, which may be behind that of the Bundles:
+    /// one that was there before the Bundle must not be missed. After that the watch can only bring later ones, so once
+    /// is enough for each namespace: says whether this was the time.
     pub(crate) async fn read_gates(&self, key: &driver::Key, bundle: &Bundle) -> Result<bool, kube::Error> {
         let uid = bundle.metadata.uid.clone().unwrap_or_default();
-        if self.gates_read().get(key) == Some(&uid) {
+        let mut namespaces = self.searched(&key.0, bundle);
+        if let Some((_, read)) = self.gates_read().get(key).filter(|(of, _)| *of == uid) {
+            namespaces.retain(|namespace| !read.contains(namespace));
+        }
+        if namespaces.is_empty() {
             return Ok(false);
         }
-        let templates = format!("!{BUNDLE_LABEL}");
-        self.watches.look_again(&objects::gvk::<PolicyGate>(), &templates).await?;
-        self.gates_read().insert(key.clone(), uid);
+        let (kind, templates) = (objects::gvk::<PolicyGate>(), format!("!{BUNDLE_LABEL}"));
+        let read = namespaces.iter().map(|namespace| self.watches.look_again(&kind, namespace, &templates));
+        try_join_all(read).await?;
+        let mut gates_read = self.gates_read();
+        let (of, read) = gates_read.entry(key.clone()).or_default();
+        if *of != uid {
+            (*of, *read) = (uid, BTreeSet::new());
+        }
+        read.extend(namespaces);
         Ok(true)
+    }
+
+    /// Where the templates are that count for a Bundle: with the organisation, with the Bundle, and where its Pipeline
+    /// says.
+    fn searched(&self, namespace: &str, bundle: &Bundle) -> BTreeSet<String> {
+        let view = self.watches.view([&objects::gvk::<Pipeline>()]);
+        let pipeline =
+            pipeline_name(bundle).and_then(|name| objects::get::<Pipeline>(&view, namespace, name));
+        let added = pipeline.map(|pipeline| pipeline.spec.policy_namespaces).unwrap_or_default();
+        self.policy_namespaces.iter().cloned().chain(added).chain([namespace.to_owned()]).collect()
     }
 
     /// The Bundle is gone.
@@ -187,7 +209,7 @@ impl Context {
         self.gates_read().remove(key);
     }
 
-    fn gates_read(&self) -> std::sync::MutexGuard<'_, BTreeMap<driver::Key, String>> {
+    fn gates_read(&self) -> std::sync::MutexGuard<'_, BTreeMap<driver::Key, (String, BTreeSet<String>)>> {
         self.gates_read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -354,12 +376,8 @@ impl Running {
             // A Bundle of configuration waits for a repository before it starts.
             let bundles = bundle::Controller::new(context.clone());
             listeners.push(driver::spawn_fair(bundles, workers, (stop, &self.cut), tasks));
-            listeners.push(driver::spawn(
-                policy_gate::Controller::new(context.clone()),
-                workers,
-                stop,
-                tasks,
-            ));
+            let gates = policy_gate::Controller::new(context.clone());
+            listeners.push(driver::spawn_fair(gates, workers, (stop, &self.cut), tasks));
             listeners.push(driver::spawn(pipeline::Controller::new(context.clone()), 1, stop, tasks));
         }
         let forge = local

@@ -7,7 +7,7 @@ use anyhow::ensure;
 use k8s_openapi::api::core::v1::Namespace;
 use kardinal_api::kardinal::BundlePhase;
 use kardinal_controllers::Settings;
-use kardinal_testkit::requests::{Fate, Requests};
+use kardinal_testkit::requests::{Fate, Kind, Requests};
 use kardinal_testkit::shop::{APP, IMAGE};
 use kardinal_testkit::world::{in_memory_overheard, promotions};
 use kardinal_testkit::{Shop, World, apply};
@@ -79,6 +79,77 @@ fn one_team_whose_calls_hang_cannot_stop_another() -> anyhow::Result<()> {
         shop.pipeline(pipeline(APP, "")).await?;
         shop.release("my-app-v1-29-0", "1.29.0", json!({})).await?;
         shop.phase("my-app-v1-29-0", BundlePhase::Verified).await?;
+        shop.close().await
+    })
+}
+
+/// A namespace in which every write that mentions this is never answered; waits until one hangs.
+async fn deaf(world: &World, requests: &Requests, write: &'static str) -> anyhow::Result<()> {
+    requests.judged_by(move |heard| {
+        let hangs = heard.kind == Kind::Write && heard.what.contains(NOISY) && heard.what.contains(write);
+        if hangs { Fate::Silent } else { Fate::Pass }
+    });
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(NOISY.to_owned());
+    namespaces.create(&PostParams::default(), &namespace).await?;
+    Ok(())
+}
+
+async fn hangs(world: &World, requests: &Requests, write: &str) -> anyhow::Result<()> {
+    world
+        .eventually("a write hangs", async || {
+            let heard = requests.take();
+            let hangs = heard.iter().any(|heard| heard.contains(NOISY) && heard.contains(write));
+            Ok(if hangs { Ok(()) } else { Err(format!("{heard:?}")) })
+        })
+        .await
+}
+
+#[test]
+fn one_team_whose_gates_hang_cannot_stop_the_gates_of_another() -> anyhow::Result<()> {
+    in_memory_overheard(one_worker(), async |world, requests| {
+        deaf(world, requests, "/policygates/").await?;
+        let gate = json!({
+            "apiVersion": KARDINAL,
+            "kind": "PolicyGate",
+            "metadata": {"name": "always"},
+            "spec": {"expression": "true", "appliesTo": ["dev"]},
+        });
+        apply(&world.client, NOISY, &gate).await?;
+        hangs(world, requests, "/policygates/").await?;
+        let mut shop = Shop::open(world, &["dev"]).await?;
+        shop.run_workloads(&["dev"]);
+        apply(&world.client, &world.namespace, &gate).await?;
+        shop.pipeline(pipeline(APP, "")).await?;
+        shop.release("my-app-v1-29-0", "1.29.0", json!({})).await?;
+        shop.phase("my-app-v1-29-0", BundlePhase::Verified).await?;
+        shop.close().await
+    })
+}
+
+#[test]
+fn a_bundle_reads_the_gates_of_nobody_but_its_own_and_those_of_the_organisation() -> anyhow::Result<()> {
+    in_memory_overheard(promotions(), async |world, requests| {
+        let mut shop = Shop::open(world, &["dev"]).await?;
+        shop.run_workloads(&["dev"]);
+        let mut pipeline = pipeline(APP, "");
+        // What cannot be a namespace must not become a request.
+        let added = ["shared", "shared/bundles?a=", "..", "%2e%2e"];
+        pipeline["spec"]["policyNamespaces"] = json!(added);
+        shop.pipeline(pipeline).await?;
+        requests.take();
+        shop.release("my-app-v1-29-0", "1.29.0", json!({})).await?;
+        shop.phase("my-app-v1-29-0", BundlePhase::Verified).await?;
+        let mut lists: Vec<String> =
+            requests.take().into_iter().filter(|heard| heard.contains("labelSelector")).collect();
+        lists.sort();
+        let namespaces = ["platform-policies", "shared", &world.namespace];
+        ensure!(lists.len() == namespaces.len(), "{lists:#?}");
+        for (heard, namespace) in lists.iter().zip(namespaces) {
+            let path = format!("GET /apis/{KARDINAL}/namespaces/{namespace}/policygates?");
+            ensure!(heard.starts_with(&path), "{lists:#?}");
+        }
         shop.close().await
     })
 }
