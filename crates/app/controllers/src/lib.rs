@@ -369,7 +369,8 @@ impl Running {
         let mut listeners: Vec<Arc<dyn Listener>> = Vec::new();
         let plans_here = !matches!(settings.shards, Shards::Only(_));
         if plans_here && settings.graph_controller == GraphController::Embedded {
-            listeners.push(driver::spawn(graph::Controller::new(context.clone()), workers, stop, tasks));
+            let graphs = graph::Controller::new(context.clone());
+            listeners.push(driver::spawn_fair(graphs, workers, (stop, &self.cut), tasks));
         }
         listeners.extend(steps.clone().map(|steps| steps as Arc<dyn Listener>));
         if settings.promotions && plans_here {
