@@ -119,9 +119,9 @@ pub(crate) async fn deliver(listeners: Vec<Arc<dyn Listener>>, mut changes: Unbo
     }
 }
 
-/// Starts a controller whose passes wait for other machines. Each of them is a task of its own, and so many run at a
-/// time in one namespace: whoever waits there for something that hangs keeps nobody else waiting. `cut` ends what
-/// still hangs when everything has to end.
+/// Starts a controller whose passes wait for other machines, or of whose objects a team can have very many. Each pass is
+/// a task of its own, and so many run at a time in one namespace: whoever waits there, or has much to do, keeps nobody
+/// else waiting. `cut` ends what still hangs when everything has to end.
 pub(crate) fn spawn_fair<C: Controller>(
     controller: C,
     limit: usize,

@@ -1,6 +1,7 @@
 //! The Graph controller.
 
 mod act;
+mod damping;
 mod observe;
 mod permissions;
 mod routes;
@@ -15,6 +16,7 @@ use kardinal_planner::graph::{self as planner, Memory};
 use crate::Context;
 use crate::driver::{self, Key, Next};
 use act::Outcomes;
+use damping::Damping;
 use observe::{Observation, Read, Unseen};
 use permissions::Permissions;
 use routes::Routes;
@@ -34,6 +36,7 @@ struct Remembered {
     permissions: Permissions,
     /// When its status was written last.
     written: Option<Timestamp>,
+    damping: Damping,
 }
 
 /// Graphs with so many nodes are kept as they were read until they come to rest.
@@ -67,6 +70,9 @@ impl driver::Controller for Controller {
 
 /// One pass over one Graph.
 async fn reconcile(controller: &Controller, key: &Key, remembered: &mut Remembered) -> Next {
+    if let Some(until) = remembered.damping.rests_until(controller.context.clock.now()) {
+        return Next::At(Some(until));
+    }
     if ask(controller, key, remembered).await {
         controller.routes().put_back(key);
     }
@@ -80,6 +86,9 @@ async fn reconcile(controller: &Controller, key: &Key, remembered: &mut Remember
     let mut plan = planner::plan(&checked, &observation.snapshot(&surroundings), memory);
     drop(surroundings);
     let outcomes = act::act(&controller.context, &observation, std::mem::take(&mut plan.stages)).await;
+    if plan.teardown.is_none() {
+        remembered.damping.note(&damping::written(&outcomes.walked), observation.now);
+    }
     report(controller, &observation, &checked, &plan, outcomes, remembered).await
 }
 

@@ -21,16 +21,17 @@ mod reach;
 mod replica;
 mod sealing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use futures::future::try_join_all;
 use jiff::SignedDuration;
-use kardinal_api::kardinal::{Bundle, PolicyGate, PromotionStep};
+use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
 use kardinal_cluster::{Change, Clock, Kinds, Leadership, Watches, Writer};
 use kardinal_git::Repositories;
-use kardinal_planner::bundle::GATE_TEMPLATE_LABEL;
+use kardinal_planner::bundle::{GATE_TEMPLATE_LABEL, pipeline_name};
 use kardinal_planner::shard;
 use kardinal_reach::Policy;
 use tokio::sync::mpsc;
@@ -169,23 +170,36 @@ impl Context {
 }
 
 impl Context {
-    /// Reads the templates of gates past their watch, which may be behind that of the Bundles: one that was there before
-    /// the Bundle must not be missed. After that the watch can only bring later ones, so once is enough: says whether
-    /// this was the time.
+    /// Reads the templates of gates that count for a Bundle past their watch, which may be behind that of the Bundles:
+    /// one that was there before the Bundle must not be missed. After that the watch can only bring later ones, so once
+    /// is enough for each namespace: says whether this was the time.
     pub(crate) async fn read_gates(&self, key: &driver::Key, bundle: &Bundle) -> Result<bool, kube::Error> {
         let uid = bundle.metadata.uid.as_deref().unwrap_or_default();
-        if self.gates_read().holds(key, uid) {
+        let mut namespaces = self.searched(&key.0, bundle);
+        self.gates_read().leave(key, uid, &mut namespaces);
+        if namespaces.is_empty() {
             return Ok(false);
         }
-        let templates = format!("!{GATE_TEMPLATE_LABEL}");
-        self.watches.look_again(&objects::gvk::<PolicyGate>(), &templates).await?;
-        self.gates_read().note(key, uid);
+        let (kind, templates) = (objects::gvk::<PolicyGate>(), format!("!{GATE_TEMPLATE_LABEL}"));
+        let read = namespaces.iter().map(|namespace| self.watches.look_again(&kind, namespace, &templates));
+        try_join_all(read).await?;
+        self.gates_read().note(key, uid, namespaces);
         Ok(true)
+    }
+
+    /// Where the templates are that count for a Bundle: with the organisation, with the Bundle, and where its Pipeline
+    /// says.
+    fn searched(&self, namespace: &str, bundle: &Bundle) -> BTreeSet<String> {
+        let view = self.watches.view([&objects::gvk::<Pipeline>()]);
+        let pipeline =
+            pipeline_name(bundle).and_then(|name| objects::get::<Pipeline>(&view, namespace, name));
+        let added = pipeline.map(|pipeline| pipeline.spec.policy_namespaces).unwrap_or_default();
+        self.policy_namespaces.iter().cloned().chain(added).chain([namespace.to_owned()]).collect()
     }
 
     /// The Bundle is gone.
     pub(crate) fn forget_gates(&self, key: &driver::Key) {
-        self.gates_read().uids.remove(key);
+        self.gates_read().known.remove(key);
     }
 
     fn gates_read(&self) -> std::sync::MutexGuard<'_, GatesRead> {
@@ -193,26 +207,33 @@ impl Context {
     }
 }
 
-/// The Bundles whose gates were read past their watch, by uid. Where no controller of Bundles runs nobody says which of them
-/// are gone, so there is a bound: what is forgotten costs one more read.
+/// The Bundles whose gates were read past their watch: their uids, and in which namespaces. Where no controller of Bundles
+/// runs nobody says which of them are gone, so there is a bound: what is forgotten costs one more read.
 #[derive(Default)]
 struct GatesRead {
-    uids: BTreeMap<driver::Key, String>,
+    known: BTreeMap<driver::Key, (String, BTreeSet<String>)>,
 }
 
 impl GatesRead {
     /// How many are known at the same time.
     const BOUND: usize = 4096;
 
-    fn holds(&self, key: &driver::Key, uid: &str) -> bool {
-        self.uids.get(key).is_some_and(|known| known == uid)
+    /// Leaves only those namespaces where the gates were not read for a Bundle yet.
+    fn leave(&self, key: &driver::Key, uid: &str, namespaces: &mut BTreeSet<String>) {
+        if let Some((_, read)) = self.known.get(key).filter(|(of, _)| of == uid) {
+            namespaces.retain(|namespace| !read.contains(namespace));
+        }
     }
 
-    fn note(&mut self, key: &driver::Key, uid: &str) {
-        if self.uids.len() >= GatesRead::BOUND {
-            self.uids.clear();
+    fn note(&mut self, key: &driver::Key, uid: &str, namespaces: BTreeSet<String>) {
+        if self.known.len() >= GatesRead::BOUND {
+            self.known.clear();
         }
-        self.uids.insert(key.clone(), uid.to_owned());
+        let (of, read) = self.known.entry(key.clone()).or_default();
+        if of != uid {
+            (*of, *read) = (uid.to_owned(), BTreeSet::new());
+        }
+        read.extend(namespaces);
     }
 }
 
@@ -371,19 +392,16 @@ impl Running {
         let mut listeners: Vec<Arc<dyn Listener>> = Vec::new();
         let plans_here = !matches!(settings.shards, Shards::Only(_));
         if plans_here && settings.graph_controller == GraphController::Embedded {
-            listeners.push(driver::spawn(graph::Controller::new(context.clone()), workers, stop, tasks));
+            let graphs = graph::Controller::new(context.clone());
+            listeners.push(driver::spawn_fair(graphs, workers, (stop, &self.cut), tasks));
         }
         listeners.extend(steps.clone().map(|steps| steps as Arc<dyn Listener>));
         if settings.promotions && plans_here {
             // A Bundle of configuration waits for a repository before it starts.
             let bundles = bundle::Controller::new(context.clone());
             listeners.push(driver::spawn_fair(bundles, workers, (stop, &self.cut), tasks));
-            listeners.push(driver::spawn(
-                policy_gate::Controller::new(context.clone()),
-                workers,
-                stop,
-                tasks,
-            ));
+            let gates = policy_gate::Controller::new(context.clone());
+            listeners.push(driver::spawn_fair(gates, workers, (stop, &self.cut), tasks));
             listeners.push(driver::spawn(pipeline::Controller::new(context.clone()), 1, stop, tasks));
         }
         let forge = local
@@ -459,12 +477,20 @@ mod tests {
     #[test]
     fn what_is_known_of_bundles_that_are_gone_has_a_bound() {
         let mut read = GatesRead::default();
+        let asked = || BTreeSet::from(["team".to_owned(), "policies".to_owned()]);
+        let left = |read: &GatesRead, key: &driver::Key, uid: &str| {
+            let mut namespaces = asked();
+            read.leave(key, uid, &mut namespaces);
+            namespaces.len()
+        };
         for number in 0..3 * GatesRead::BOUND {
             let key = ("team".to_owned(), format!("bundle-{number}"));
-            assert!(!read.holds(&key, "u"));
-            read.note(&key, "u");
-            assert!(read.holds(&key, "u") && !read.holds(&key, "another"));
-            assert!(read.uids.len() <= GatesRead::BOUND);
+            assert_eq!(left(&read, &key, "a"), 2);
+            read.note(&key, "a", BTreeSet::from(["team".to_owned()]));
+            assert_eq!(left(&read, &key, "a"), 1, "the rest is still to be read");
+            read.note(&key, "a", asked());
+            assert_eq!((left(&read, &key, "a"), left(&read, &key, "another")), (0, 2));
+            assert!(read.known.len() <= GatesRead::BOUND);
         }
     }
 }

@@ -1,22 +1,23 @@
 //! The PolicyGate controller.
 
+mod routes;
+
 use std::sync::Arc;
 
+use jiff::SignedDuration;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate};
 use kardinal_cluster::{Change, View};
 use kardinal_graph::Gvk;
 use kardinal_planner::bundle::{
-    GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, label_value, last_verified, pipeline_name, searches,
-    template_of,
+    GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, last_verified, pipeline_name, searches, template_of,
 };
 use kardinal_planner::policy_gate::{self as planner, Authority, MANAGER, Place, Snapshot};
 use kardinal_planner::seal::{Door, trusted, trusted_previous};
 use kardinal_policy::{is_template, speaks_for_organisation};
-use serde_json::Value;
 
 use crate::driver::{self, Key, Next};
-use crate::objects::{self, about, all_keys, before_and_after, get, gvk, key_of, keys, list};
+use crate::objects::{self, get, gvk, list};
 use crate::{Context, facets};
 
 /// Asks the gates, at the right time.
@@ -36,16 +37,6 @@ impl Controller {
     fn view(&self) -> View {
         self.context.watches.view(&kinds())
     }
-
-    /// The instances made from a template.
-    fn instances(&self, (namespace, name): &Key) -> Vec<Key> {
-        keys::<PolicyGate>(
-            &self.view(),
-            None,
-            facets::TEMPLATE,
-            &facets::place(namespace, &label_value(name)),
-        )
-    }
 }
 
 fn kinds() -> [Gvk; 4] {
@@ -60,29 +51,11 @@ impl driver::Controller for Controller {
     }
 
     fn route(&self, change: &Change) -> Vec<Key> {
-        if let Change::Kind(_) = change {
-            return all_keys::<PolicyGate>(&self.view());
-        }
-        if let Some(gate) = about(change, &gvk::<PolicyGate>()) {
-            let key = key_of(gate);
-            let mut all = self.instances(&key);
-            all.push(key);
-            return all;
-        }
-        if about(change, &gvk::<Pipeline>()).is_some() {
-            let (old, new) = before_and_after(change);
-            let spec = |pipeline: &Value| pipeline.get("spec").cloned();
-            return match old.map(spec) == new.map(spec) {
-                true => Vec::new(),
-                // What it is made of now may be what a template waits for.
-                false => keys::<PolicyGate>(&self.view(), None, facets::BUNDLE, ""),
-            };
-        }
-        let Some(bundle) = about(change, &gvk::<Bundle>()) else { return Vec::new() };
-        let (namespace, name) = key_of(bundle);
-        let view = self.view();
-        let found = |facet, value: &str| keys::<PolicyGate>(&view, Some(&namespace), facet, value);
-        found(facets::BUNDLE, &name).into_iter().chain(found(facets::BY_HAND, "")).collect()
+        routes::route(&self.view(), change, &self.context.policy_namespaces)
+    }
+
+    fn patience(&self, change: &Change) -> SignedDuration {
+        routes::patience(change)
     }
 
     async fn pass(&self, key: &Key) -> Next {

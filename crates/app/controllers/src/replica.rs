@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kardinal_api::SYSTEM_NAMESPACE;
 use kardinal_api::kardinal::SHARD_LABEL;
-use kardinal_cluster::lease::Office;
+use kardinal_cluster::lease::{Desk, Office};
 use kardinal_cluster::{Candidate, Clock, Leadership};
 use kardinal_planner::lease::CONTROLLER_LEASE;
 use kardinal_planner::shard::{Shards, agent_lease};
@@ -29,6 +29,9 @@ pub struct Replica {
     pub outside: Outside,
     /// Its name among the replicas, which no other process ever had; absent: there is no other one, nobody is elected.
     pub identity: Option<String>,
+    /// Where it is elected, and a client that was made there, so that its Lease is renewed however busy its controllers
+    /// are; absent: where they run.
+    pub election: Option<(Desk, kube::Client)>,
     /// Its version, for people.
     pub version: String,
     /// At work while this replica leads.
@@ -37,15 +40,19 @@ pub struct Replica {
 
 impl Replica {
     /// Works whenever it leads, until it is asked to stop.
-    pub async fn run(self, stop: CancellationToken) {
+    pub async fn run(mut self, stop: CancellationToken) {
         let Some(identity) = self.identity.clone() else {
             self.work(Leadership::default());
             stop.cancelled().await;
             return self.controllers.halt().await;
         };
-        let candidate = Candidate::new(self.client.clone(), self.clock.clone(), self.office(identity));
+        let office = self.office(identity);
+        let candidate = match self.election.take() {
+            Some((desk, client)) => Candidate::new(client, self.clock.clone(), office).at(desk),
+            None => Candidate::new(self.client.clone(), self.clock.clone(), office),
+        };
         // One that cannot be told is taken for the first one: it only waits a little.
-        let mut first = self.is_agent() && !candidate.exists().await.unwrap_or(false);
+        let mut first = self.is_agent() && !candidate.exists().await;
         loop {
             let Some(term) = stop.run_until_cancelled(candidate.elected()).await else { return };
             if std::mem::take(&mut first) {

@@ -15,8 +15,11 @@ use kube::Api;
 use kube::api::PostParams;
 use kube::runtime::watcher::{self, Event};
 
+mod desk;
 #[cfg(test)]
 mod tests;
+
+pub use desk::{Closed, Desk};
 
 use crate::clock::Clock;
 use crate::leadership::{Leadership, Moment};
@@ -43,6 +46,13 @@ pub struct Office {
 
 /// A replica that wants to hold a Lease.
 pub struct Candidate {
+    claim: Arc<Claim>,
+    /// Where its requests are made; absent: where it is asked.
+    desk: Option<Desk>,
+}
+
+/// What a candidate knows of the Lease.
+struct Claim {
     api: Api<Lease>,
     office: Office,
     clock: Arc<dyn Clock>,
@@ -62,16 +72,67 @@ impl Candidate {
     /// A candidate that has not looked at the Lease yet.
     pub fn new(client: kube::Client, clock: Arc<dyn Clock>, office: Office) -> Candidate {
         let api = Api::namespaced(client, &office.namespace);
-        Candidate { api, office, clock, seen: Mutex::default() }
+        Candidate { claim: Arc::new(Claim { api, office, clock, seen: Mutex::default() }), desk: None }
     }
 
-    /// Whether anybody has ever held the Lease.
-    pub async fn exists(&self) -> Result<bool, kube::Error> {
-        Ok(self.api.get_opt(&self.office.name).await?.is_some())
+    /// The same candidate, which makes its requests at the desk where its client was made.
+    pub fn at(self, desk: Desk) -> Candidate {
+        Candidate { desk: Some(desk), ..self }
+    }
+
+    /// Whether anybody has ever held the Lease; one that cannot be told counts as one that nobody has held.
+    pub async fn exists(&self) -> bool {
+        self.run(|claim| async move { claim.exists().await }).await.unwrap_or_default()
     }
 
     /// Waits until the Lease is ours.
     pub async fn elected(&self) -> Leadership {
+        match self.run(|claim| async move { claim.elected().await }).await {
+            Ok(term) => term,
+            Err(error) => {
+                tracing::error!(%error, "this replica cannot be elected");
+                std::future::pending().await
+            }
+        }
+    }
+
+    /// Renews the Lease until the term is over: another one took it, or it could not be renewed in time.
+    pub async fn keep(&self, term: &Leadership) {
+        let own = term.clone();
+        if let Err(error) = self.run(|claim| async move { claim.keep(&own).await }).await {
+            tracing::error!(%error, "the Lease is not renewed");
+            term.over().await;
+        }
+    }
+
+    /// Ends the term and gives the Lease back, so that another replica can take it at once. Nothing may be under way.
+    pub async fn release(&self, term: &Leadership) {
+        let own = term.clone();
+        if let Err(error) = self.run(|claim| async move { claim.release(&own).await }).await {
+            tracing::warn!(%error, "the Lease is not given back; it expires by itself");
+        }
+        term.end();
+    }
+
+    async fn run<T, F>(&self, work: impl FnOnce(Arc<Claim>) -> F) -> Result<T, Closed>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let work = work(self.claim.clone());
+        match &self.desk {
+            Some(desk) => desk.run(work).await,
+            None => Ok(work.await),
+        }
+    }
+}
+
+impl Claim {
+    async fn exists(&self) -> bool {
+        self.api.get_opt(&self.office.name).await.is_ok_and(|found| found.is_some())
+    }
+
+    async fn elected(&self) -> Leadership {
         let mut told = String::new();
         loop {
             let (news, wait) = match tokio::time::timeout(plain(RENEW_DEADLINE), self.attempt(true)).await {
@@ -93,8 +154,7 @@ impl Candidate {
         }
     }
 
-    /// Renews the Lease until the term is over: another one took it, or it could not be renewed in time.
-    pub async fn keep(&self, term: &Leadership) {
+    async fn keep(&self, term: &Leadership) {
         loop {
             tokio::time::sleep(plain(RETRY_PERIOD)).await;
             let Ok(left) = term.left() else { break };
@@ -112,8 +172,7 @@ impl Candidate {
         tracing::warn!(lease = %self.office.name, "this replica does not lead any more");
     }
 
-    /// Ends the term and gives the Lease back, so that another replica can take it at once. Nothing may be under way.
-    pub async fn release(&self, term: &Leadership) {
+    async fn release(&self, term: &Leadership) {
         let held = term.left().is_ok();
         term.end();
         if !held {

@@ -177,11 +177,16 @@ impl Watches {
         }
     }
 
-    /// Reads objects of a kind once more, past their watch, which may be behind those of other kinds.
-    pub async fn look_again(&self, gvk: &Gvk, labels: &str) -> Result<(), kube::Error> {
+    /// Reads objects of a kind in one namespace once more, past their watch, which may be behind those of other kinds.
+    pub async fn look_again(&self, gvk: &Gvk, namespace: &str, labels: &str) -> Result<(), kube::Error> {
+        // Users write it, and it becomes part of a path; there is nothing in a namespace that cannot be.
+        let can_be = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if namespace.is_empty() || !namespace.bytes().all(can_be) {
+            return Ok(());
+        }
         let Some(kind) = self.kinds.resolve(gvk).await? else { return Ok(()) };
         let params = ListParams::default().labels(labels);
-        let request = Request::new(kind.path(None));
+        let request = Request::new(kind.path(Some(namespace)));
         let found = stream::list(&self.client, &request, params, &self.keeping(gvk)).await?;
         self.put(gvk, found.into_iter().flat_map(|(items, _)| items));
         Ok(())

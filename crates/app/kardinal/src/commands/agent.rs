@@ -6,7 +6,7 @@ use kardinal_api::SYSTEM_NAMESPACE;
 use kardinal_cluster::install;
 use kardinal_controllers::{Replica, Settings, Shards};
 
-use super::controller::{greet, replica, work_until_asked};
+use super::controller::{election_desk, greet, replica, work_until_asked};
 use crate::args::{AgentArguments, ServerArguments};
 use crate::{connect, outside};
 
@@ -18,7 +18,8 @@ pub(crate) fn run(arguments: AgentArguments) -> anyhow::Result<()> {
 
 async fn prepare(arguments: AgentArguments) -> anyhow::Result<Replica> {
     let server = |kubeconfig, context| ServerArguments { kubeconfig, context, namespace: None };
-    let client = connect::client(&server(Some(arguments.control_plane_kubeconfig.clone()), None)).await?;
+    let control_plane = server(Some(arguments.control_plane_kubeconfig.clone()), None);
+    let client = connect::client(&control_plane).await?;
     let own = connect::client(&server(arguments.kubeconfig.clone(), arguments.context.clone())).await?;
     greet(&client).await?;
     install::ensure_namespace(&client, SYSTEM_NAMESPACE).await;
@@ -33,5 +34,7 @@ async fn prepare(arguments: AgentArguments) -> anyhow::Result<Replica> {
         shards: Shards::Only(arguments.shard.clone()),
         ..Settings::default()
     };
-    Ok(replica(client, settings, outside))
+    let mut replica = replica(client, settings, outside);
+    replica.election = Some(election_desk(control_plane).await?);
+    Ok(replica)
 }

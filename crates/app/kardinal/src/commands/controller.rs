@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use kardinal_api::SYSTEM_NAMESPACE;
+use kardinal_cluster::lease::Desk;
 use kardinal_cluster::{SystemClock, install};
 use kardinal_controllers::{Controllers, Outside, Replica, Settings};
 use tokio_util::sync::CancellationToken;
 
-use crate::args::{ControllerArguments, WebArguments};
+use crate::args::{ControllerArguments, ServerArguments, WebArguments};
 use crate::failure::Failure;
 use crate::http::{self, Keys, Web};
 use crate::{connect, outside};
@@ -33,8 +35,9 @@ async fn prepare(arguments: ControllerArguments) -> anyhow::Result<Replica> {
     let git = Arc::new(outside::git(arguments.git_cache_dir.clone(), None, &bounds));
     let outside = outside::outside(client.clone(), git, None, &bounds)?;
     let mut replica = replica(client, arguments.controllers.settings(), outside);
-    if !election.leader_elect {
-        replica.identity = None;
+    match election.leader_elect {
+        true => replica.election = Some(election_desk(arguments.server).await?),
+        false => replica.identity = None,
     }
     Ok(replica)
 }
@@ -60,9 +63,17 @@ pub(super) fn replica(client: kube::Client, settings: Settings, outside: Outside
         settings,
         outside,
         identity: Some(identity()),
+        election: None,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         controllers: Arc::new(Controllers::standby()),
     }
+}
+
+/// A place where the Lease is renewed whatever else goes on, and the way from there to the server.
+pub(super) async fn election_desk(server: ServerArguments) -> anyhow::Result<(Desk, kube::Client)> {
+    let desk = Desk::open().context("the thread of the Lease cannot start")?;
+    let client = desk.run(async move { connect::client(&server).await }).await??;
+    Ok((desk, client))
 }
 
 /// A name that no other process has, and that tells people where this one is.

@@ -17,16 +17,19 @@ async fn server() -> Server {
     server
 }
 
-fn candidate(server: &Server, identity: &str) -> Candidate {
-    let office = Office {
+fn office(identity: &str) -> Office {
+    Office {
         namespace: NAMESPACE.to_owned(),
         name: "kardinal-controller".to_owned(),
         labels: BTreeMap::new(),
         identity: identity.to_owned(),
         version: "1.2.3".to_owned(),
-    };
+    }
+}
+
+fn candidate(server: &Server, identity: &str) -> Candidate {
     // The wall clock stands still in these tests: only the monotonic one, which tokio moves, counts.
-    Candidate::new(server.client("default"), Arc::new(SystemClock), office)
+    Candidate::new(server.client("default"), Arc::new(SystemClock), office(identity))
 }
 
 async fn lease(server: &Server) -> Lease {
@@ -161,8 +164,9 @@ async fn agents_are_known_by_their_leases() {
     let server = server().await;
     let mut known = leases(server.client("default"), NAMESPACE, "kardinal.io/shard");
     assert!(known.next().await.unwrap().is_empty());
-    let mut agent = candidate(&server, "a");
-    agent.office.labels.insert("kardinal.io/shard".to_owned(), "eu".to_owned());
+    let labels = [("kardinal.io/shard".to_owned(), "eu".to_owned())].into();
+    let agent =
+        Candidate::new(server.client("default"), Arc::new(SystemClock), Office { labels, ..office("a") });
     let term = agent.elected().await;
     let seen = known.next().await.unwrap();
     assert_eq!(seen.keys().collect::<Vec<_>>(), ["kardinal-controller"]);
@@ -172,4 +176,48 @@ async fn agents_are_known_by_their_leases() {
     let api: Api<Lease> = Api::namespaced(server.client("default"), NAMESPACE);
     api.delete("kardinal-controller", &kube::api::DeleteParams::default()).await.unwrap();
     assert!(known.next().await.unwrap().is_empty());
+}
+
+/// Tells of every renewal of the Lease, from the runtime of the server.
+async fn watch_renewals(server: Arc<Server>, renewed: std::sync::mpsc::Sender<LeaseSpec>) {
+    let api: Api<Lease> = Api::namespaced(server.client("default"), NAMESPACE);
+    let mut events = kube::runtime::watcher(api, watcher::Config::default()).boxed();
+    while let Some(event) = events.next().await {
+        if let Ok(Event::Apply(lease)) = event
+            && renewed.send(lease.spec.unwrap()).is_err()
+        {
+            return;
+        }
+    }
+}
+
+#[test]
+fn the_lease_is_renewed_while_every_worker_of_the_process_is_busy() {
+    // The server is another process.
+    let elsewhere = tokio::runtime::Runtime::new().unwrap();
+    let server = Arc::new(elsewhere.block_on(server()));
+    let (renewed, renewals) = std::sync::mpsc::channel();
+    elsewhere.spawn(watch_renewals(server.clone(), renewed));
+    let process = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    process.block_on(async {
+        let (desk, own) = (Desk::open().unwrap(), server.clone());
+        let candidate = desk.run(async move { candidate(&own, "a") }).await.unwrap().at(desk);
+        let term = candidate.elected().await;
+        let first = lease(&server).await.spec.unwrap().renew_time;
+        let busy = async {
+            // Only a failing test waits long.
+            let next = || renewals.recv_timeout(Duration::from_secs(60)).expect("a renewal");
+            let later = std::iter::repeat_with(next).filter(|spec| spec.renew_time > first);
+            assert_eq!(later.take(2).count(), 2);
+            assert!(term.left().is_ok(), "it leads all the time");
+        };
+        tokio::select! {
+            biased;
+            () = candidate.keep(&term) => panic!("it does not lead any more"),
+            () = busy => {}
+        }
+        candidate.release(&term).await;
+        assert_eq!(term.left(), Err(NotLeading));
+        assert_eq!(holder(&lease(&server).await.spec.unwrap()), None, "it is given back");
+    });
 }

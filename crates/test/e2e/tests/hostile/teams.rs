@@ -1,13 +1,15 @@
 //! One team's calls hang for ever: the others do not notice, and the program still ends when it is asked to.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::ensure;
-use k8s_openapi::api::core::v1::Namespace;
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kardinal_api::kardinal::BundlePhase;
 use kardinal_controllers::Settings;
-use kardinal_testkit::requests::{Fate, Requests};
+use kardinal_testkit::requests::{Fate, Kind, Requests};
 use kardinal_testkit::shop::{APP, IMAGE};
 use kardinal_testkit::world::{in_memory_overheard, promotions};
 use kardinal_testkit::{Shop, World, apply};
@@ -79,6 +81,141 @@ fn one_team_whose_calls_hang_cannot_stop_another() -> anyhow::Result<()> {
         shop.pipeline(pipeline(APP, "")).await?;
         shop.release("my-app-v1-29-0", "1.29.0", json!({})).await?;
         shop.phase("my-app-v1-29-0", BundlePhase::Verified).await?;
+        shop.close().await
+    })
+}
+
+/// A namespace in which every write that mentions this is never answered; waits until one hangs.
+async fn deaf(world: &World, requests: &Requests, write: &'static str) -> anyhow::Result<()> {
+    requests.judged_by(move |heard| {
+        let hangs = heard.kind == Kind::Write && heard.what.contains(NOISY) && heard.what.contains(write);
+        if hangs { Fate::Silent } else { Fate::Pass }
+    });
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(NOISY.to_owned());
+    namespaces.create(&PostParams::default(), &namespace).await?;
+    Ok(())
+}
+
+async fn hangs(world: &World, requests: &Requests, write: &str) -> anyhow::Result<()> {
+    world
+        .eventually("a write hangs", async || {
+            let heard = requests.take();
+            let hangs = heard.iter().any(|heard| heard.contains(NOISY) && heard.contains(write));
+            Ok(if hangs { Ok(()) } else { Err(format!("{heard:?}")) })
+        })
+        .await
+}
+
+#[test]
+fn one_team_whose_gates_hang_cannot_stop_the_gates_of_another() -> anyhow::Result<()> {
+    in_memory_overheard(one_worker(), async |world, requests| {
+        deaf(world, requests, "/policygates/").await?;
+        let gate = json!({
+            "apiVersion": KARDINAL,
+            "kind": "PolicyGate",
+            "metadata": {"name": "always"},
+            "spec": {"expression": "true", "appliesTo": ["dev"]},
+        });
+        apply(&world.client, NOISY, &gate).await?;
+        hangs(world, requests, "/policygates/").await?;
+        let mut shop = Shop::open(world, &["dev"]).await?;
+        shop.run_workloads(&["dev"]);
+        apply(&world.client, &world.namespace, &gate).await?;
+        shop.pipeline(pipeline(APP, "")).await?;
+        shop.release("my-app-v1-29-0", "1.29.0", json!({})).await?;
+        shop.phase("my-app-v1-29-0", BundlePhase::Verified).await?;
+        shop.close().await
+    })
+}
+
+#[test]
+fn one_team_whose_graphs_hang_cannot_stop_the_graphs_of_another() -> anyhow::Result<()> {
+    in_memory_overheard(one_worker(), async |world, requests| {
+        deaf(world, requests, "/configmaps/").await?;
+        let graph = graph("one", json!([{"id": "one", "template": number("one", "1")}]));
+        apply(&world.client, NOISY, &graph).await?;
+        hangs(world, requests, "/configmaps/").await?;
+        apply(&world.client, &world.namespace, &graph).await?;
+        let configs: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.namespace);
+        world
+            .eventually("the other Graph goes on", async || {
+                let found = configs.get_opt("one").await?;
+                Ok(found.map(|_| ()).ok_or_else(|| "it has written nothing".to_owned()))
+            })
+            .await
+    })
+}
+
+fn graph(name: &str, nodes: Value) -> Value {
+    json!({
+        "apiVersion": "experimental.kro.run/v1alpha1",
+        "kind": "Graph",
+        "metadata": {"name": name},
+        "spec": {"nodes": nodes},
+    })
+}
+
+fn number(name: &str, number: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"num": number}})
+}
+
+/// So many writes would be made if nothing kept the Graphs from it; then the test ends them.
+const ENDLESS: usize = 600;
+
+#[test]
+fn two_graphs_that_answer_each_other_for_ever_come_to_a_pace() -> anyhow::Result<()> {
+    in_memory_overheard(promotions(), async |world, requests| {
+        let writes = Arc::new(AtomicUsize::new(0));
+        let counted = writes.clone();
+        requests.judged_by(move |heard| {
+            let is_one = heard.kind == Kind::Write && heard.what.contains("/configmaps/");
+            let before = counted.fetch_add(usize::from(is_one), Ordering::Relaxed);
+            if is_one && before > ENDLESS { Fate::Silent } else { Fate::Pass }
+        });
+        apply(&world.client, &world.namespace, &number("pong", "0")).await?;
+        for (own, other) in [("ping", "pong"), ("pong", "ping")] {
+            let next = number(own, "${string(int(other.data.num) + 1)}");
+            let seen = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": other}});
+            let nodes = json!([
+                {"id": "other", "ref": seen},
+                {"id": "own", "lifecycle": {"apply": "Force"}, "template": next},
+            ]);
+            apply(&world.client, &world.namespace, &graph(own, nodes)).await?;
+        }
+        world.advance(SignedDuration::from_mins(2)).await;
+        let made = writes.load(Ordering::Relaxed);
+        ensure!((40..=120).contains(&made), "{made} writes in two minutes");
+        world.advance(SignedDuration::from_mins(1)).await;
+        let later = writes.load(Ordering::Relaxed) - made;
+        ensure!((2..=26).contains(&later), "{later} writes in a minute after that");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_bundle_reads_the_gates_of_nobody_but_its_own_and_those_of_the_organisation() -> anyhow::Result<()> {
+    in_memory_overheard(promotions(), async |world, requests| {
+        let mut shop = Shop::open(world, &["dev"]).await?;
+        shop.run_workloads(&["dev"]);
+        let mut pipeline = pipeline(APP, "");
+        // What cannot be a namespace must not become a request.
+        let added = ["shared", "shared/bundles?a=", "..", "%2e%2e"];
+        pipeline["spec"]["policyNamespaces"] = json!(added);
+        shop.pipeline(pipeline).await?;
+        requests.take();
+        shop.release("my-app-v1-29-0", "1.29.0", json!({})).await?;
+        shop.phase("my-app-v1-29-0", BundlePhase::Verified).await?;
+        let mut lists: Vec<String> =
+            requests.take().into_iter().filter(|heard| heard.contains("labelSelector")).collect();
+        lists.sort();
+        let namespaces = ["platform-policies", "shared", &world.namespace];
+        ensure!(lists.len() == namespaces.len(), "{lists:#?}");
+        for (heard, namespace) in lists.iter().zip(namespaces) {
+            let path = format!("GET /apis/{KARDINAL}/namespaces/{namespace}/policygates?");
+            ensure!(heard.starts_with(&path), "{lists:#?}");
+        }
         shop.close().await
     })
 }

@@ -51,6 +51,7 @@ impl Peer {
             settings,
             outside,
             identity: Some(identity.to_owned()),
+            election: None,
             version: "1.2.3".to_owned(),
             controllers: Arc::new(Controllers::standby()),
         };
