@@ -1,14 +1,16 @@
 //! Making commits: exactly one per order, whatever happens in between.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use gix::ObjectId;
+use tokio::sync::oneshot;
 
 use crate::{
-    ChangeError, Committed, Error, Order, Outcome,
+    Change, ChangeError, Committed, Error, Order, Outcome, Write,
     error::Failure,
     objects::{self, NewObject, commit, compare, edit, history, snapshot::Snapshot},
-    session::Session,
+    session::{Session, blocking},
     store::Store,
 };
 
@@ -326,13 +328,34 @@ impl Session {
     async fn edited(&self, order: &Order, parent: ObjectId) -> Result<edit::Edited, Failure> {
         let root = self.with_store(move |store| objects::tree_of(&store.local(), parent)).await?;
         let snapshot = Snapshot::new(self.store.repo.clone(), root);
-        let writes = order.change.apply(&snapshot).await;
+        let (snapshot, writes) = applied(Arc::clone(&order.change), snapshot).await?;
         if let Some(damage) = snapshot.damage() {
             return Err(damage);
         }
         let writes = writes?;
         self.with_store(move |store| edit::edit(&store.local(), root, &writes)).await
     }
+}
+
+/// Applies a change on a thread of its own: it reads, unpacks and writes files, many and large ones among them, which would
+/// keep everybody else waiting. It ends when nobody waits for it any more.
+async fn applied(
+    change: Arc<dyn Change>,
+    snapshot: Snapshot,
+) -> Result<(Snapshot, Result<Vec<Write>, ChangeError>), Failure> {
+    let runtime = tokio::runtime::Handle::current();
+    let (_waiting, mut left) = oneshot::channel::<()>();
+    blocking(move || {
+        let writes = runtime.block_on(async {
+            tokio::select! {
+                writes = change.apply(&snapshot) => Some(writes),
+                _ = &mut left => None,
+            }
+        });
+        let given_up = || ChangeError { message: "nobody waits for it any more".to_owned(), may_pass: true };
+        Ok((snapshot, writes.unwrap_or_else(|| Err(given_up()))))
+    })
+    .await
 }
 
 /// Tells a commit that exists.

@@ -4,6 +4,7 @@ mod urls;
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -47,12 +48,11 @@ impl Renderer<'_> {
                  task out",
             ));
         };
-        let no_folder = |error: std::io::Error| passing(format!("no temporary directory: {error}"));
-        let work = tempfile::tempdir().map_err(no_folder)?;
+        let work = private_folder()?;
         tree.export("", work.path()).map_err(of_git)?;
         lay_out(work.path(), changed)?;
         // Nothing of the repository may be found where programs, plugins or settings are looked for.
-        let nothing = tempfile::tempdir().map_err(no_folder)?;
+        let nothing = private_folder()?;
         let mut build = Command::new(program);
         build.arg("build").arg(work.path().join(directory)).env_clear().env("HOME", nothing.path());
         if self.reach.uses_machine() {
@@ -67,6 +67,13 @@ impl Renderer<'_> {
         }
         run(build, PATIENCE).await
     }
+}
+
+/// A folder that nobody else on the machine can look into: it holds what is in somebody's repository.
+fn private_folder() -> Result<tempfile::TempDir, ChangeError> {
+    let only_us = std::fs::Permissions::from_mode(0o700);
+    let made = tempfile::Builder::new().prefix("kardinal-").permissions(only_us).tempdir();
+    made.map_err(|error| passing(format!("no temporary directory: {error}")))
 }
 
 /// What stays as it is until somebody changes the files.
@@ -167,7 +174,6 @@ fn first_line(text: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
     use std::path::PathBuf;
 
     use kardinal_git::{Budget, Entry, Error};

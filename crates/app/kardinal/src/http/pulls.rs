@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, StatusCode, header};
-use kardinal_api::forge::{PullRequest, PullRequestState};
+use kardinal_api::forge::{Check, CheckState, PullRequest, PullRequestState};
 use kardinal_forge::{Credentials, Identity, RefChange};
 use kardinal_planner::intent::{check_name, check_namespace};
 use kube::Api;
@@ -192,7 +192,9 @@ fn render(request: &PullRequest, number: u64, diff: &str) -> String {
     let merged = status.merged_by.map(|who| format!(" by {}", escape(&who))).unwrap_or_default();
     let title = escape(&spec.title);
     let (head, base, repository) = (escape(&spec.head), escape(&spec.base), escape(&spec.repository));
-    let more = format!("<pre>{}</pre>\n<pre>{}</pre>\n", escape(&spec.body), escape(diff));
+    let checks: String = spec.checks.iter().map(shown_check).collect();
+    let more =
+        format!("{checks}<pre>{}</pre>\n<pre>{}</pre>\n", escape(for_people(&spec.body)), escape(diff));
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>#{number} {title}</title>\
          <style>{STYLE}</style></head><body>\n<h1>#{number} {title}</h1>\n\
@@ -200,6 +202,25 @@ fn render(request: &PullRequest, number: u64, diff: &str) -> String {
          <pre>kardinal pr show {number} --repo {repository}\nkardinal pr diff {number} --repo {repository}\n\
          kardinal pr merge {number} --repo {repository}</pre>\n</body></html>\n"
     )
+}
+
+/// A body without the comment at its top, which is for programs.
+fn for_people(body: &str) -> &str {
+    match body.split_once('\n') {
+        Some((first, rest)) if first.starts_with("<!--") && first.trim_end().ends_with("-->") => rest,
+        _ => body,
+    }
+}
+
+/// One check, and what it says.
+fn shown_check(check: &Check) -> String {
+    let state = match check.state {
+        CheckState::Pending => "pending",
+        CheckState::Success => "success",
+        CheckState::Failure => "failure",
+    };
+    let told = check.description.as_deref().map(|told| format!(": {}", escape(told))).unwrap_or_default();
+    format!("<p>{} <b>{state}</b>{told}</p>\n", escape(&check.context))
 }
 
 /// Text as HTML shows it.
@@ -226,12 +247,15 @@ mod tests {
         let request: PullRequest = serde_json::from_value(serde_json::json!({
             "apiVersion": "forge.kardinal.io/v1alpha1", "kind": "PullRequest", "metadata": {"name": "x"},
             "spec": {"repository": "demo", "head": "h", "base": "main", "title": "<script>alert(1)</script>",
-                     "body": "secret & body"},
+                     "body": "<!-- kardinal-step: 1 -->\nsecret & body",
+                     "checks": [{"context": "kardinal/gates/main", "state": "pending", "description": "held by <soak>"}]},
             "status": {"number": 3, "state": "Open"},
         }))
         .unwrap();
         let page = render(&request, 3, "-a\n+<b>\n");
         assert!(page.contains("#3 &lt;script&gt;") && !page.contains("<script>"), "{page}");
+        assert!(page.contains("kardinal/gates/main <b>pending</b>: held by &lt;soak&gt;"), "{page}");
+        assert!(!page.contains("kardinal-step"), "{page}");
         assert!(page.contains("secret &amp; body") && page.contains("+&lt;b&gt;"), "{page}");
     }
 }

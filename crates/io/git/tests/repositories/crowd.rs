@@ -1,8 +1,13 @@
 //! Many writers at once: nobody's commit is ever lost.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, mpsc},
+    time::Duration,
+};
 
-use kardinal_git::{Error, Git, Outcome, Remote, Repositories as _};
+use futures::future::BoxFuture;
+use kardinal_git::{Change, ChangeError, Error, Git, Outcome, Remote, Repositories as _, Tree, Write};
 
 use crate::{bench::*, server::Server};
 
@@ -90,4 +95,28 @@ async fn over_http_and_on_disk() {
     let bench = Bench::new();
     let server = Arc::new(Server::new(&bench).await);
     crowd(&bench, vec![server.remote(), bench.remote()]).await;
+}
+
+/// A change that keeps its thread busy until somebody else has had a turn.
+struct Heavy(Mutex<mpsc::Receiver<()>>);
+
+impl Change for Heavy {
+    fn apply<'a>(&'a self, _: &'a dyn Tree) -> BoxFuture<'a, Result<Vec<Write>, ChangeError>> {
+        Box::pin(async {
+            // Only a failing test waits long.
+            let turn = self.0.lock().unwrap().recv_timeout(Duration::from_secs(20));
+            turn.map_err(|_| failed("nobody else had a turn"))?;
+            Ok(vec![put("heavy", b"done\n")])
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_keeps_its_thread_busy_keeps_nobody_waiting() {
+    let bench = Bench::new();
+    let (turn, taken) = mpsc::channel();
+    let (git, remote) = (bench.git(), bench.remote());
+    let order = order("heavy", Heavy(Mutex::new(taken)));
+    let (done, ()) = tokio::join!(git.commit(&remote, &order), async { turn.send(()).unwrap() });
+    assert_eq!(done.unwrap().kind, Outcome::Pushed);
 }

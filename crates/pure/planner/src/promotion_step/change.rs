@@ -36,8 +36,11 @@ pub(super) fn promotion_branch(step: &PromotionStep) -> String {
 /// The context of the commit status. A status belongs to a commit, and the same commit can be asked to go into several
 /// branches, so the context names the branch that the gates were asked about.
 pub(super) fn status_context(step: &PromotionStep) -> String {
-    format!("{STATUS_CONTEXT}/{}", base_branch(step))
+    cut(&format!("{STATUS_CONTEXT}/{}", base_branch(step)), CONTEXT_LIMIT).to_owned()
 }
+
+/// Forges refuse longer contexts.
+const CONTEXT_LIMIT: usize = 255;
 
 /// How to find the pull request of a step whose number was never written down.
 pub(super) fn find(step: &PromotionStep) -> Effect {
