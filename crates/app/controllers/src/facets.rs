@@ -18,6 +18,8 @@ pub(crate) const UID: &str = "uid";
 pub(crate) const BUNDLE: &str = "Bundle";
 /// A Bundle of the Pipeline, or a step of one.
 pub(crate) const PIPELINE: &str = "Pipeline";
+/// A Pipeline, by a namespace that it adds to those that are searched for templates of gates.
+pub(crate) const SEARCHES: &str = "searches namespace";
 /// A gate that holds the whole Pipeline.
 pub(crate) const FREEZES: &str = "freezes Pipeline";
 /// A gate that was made from a template, by [`place`].
@@ -62,6 +64,11 @@ pub(crate) fn of(gvk: &Gvk, object: &Value) -> Vec<Facet> {
         }
         (kardinal_api::kardinal::GROUP, "Bundle") => {
             all.push((PIPELINE, label(object, PIPELINE_LABEL).to_owned()));
+        }
+        (kardinal_api::kardinal::GROUP, "Pipeline") => {
+            let added = object.pointer("/spec/policyNamespaces").and_then(Value::as_array);
+            let added = added.into_iter().flatten().filter_map(Value::as_str);
+            all.extend(added.map(|namespace| (SEARCHES, namespace.to_owned())));
         }
         (kardinal_api::kardinal::GROUP, "PolicyGate") => of_gate(object, &mut all),
         (kardinal_api::kardinal::GROUP, "PromotionStep") => of_step(object, &mut all),

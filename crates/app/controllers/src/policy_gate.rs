@@ -10,7 +10,7 @@ use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate};
 use kardinal_cluster::{Change, View};
 use kardinal_graph::Gvk;
 use kardinal_planner::bundle::{
-    GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, last_verified, pipeline_name, searches, template_of,
+    GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, last_verified, pipeline_name, template_of,
 };
 use kardinal_planner::policy_gate::{self as planner, Authority, MANAGER, Place, Snapshot};
 use kardinal_planner::seal::{Door, trusted, trusted_previous};
@@ -164,8 +164,12 @@ fn template(view: &View, gate: &PolicyGate) -> Option<PolicyGate> {
 /// The Pipelines that count the templates of a namespace.
 fn counting(view: &View, namespace: &str, policy_namespaces: &[String]) -> Vec<Pipeline> {
     let Some(store) = view.kind(&gvk::<Pipeline>()) else { return Vec::new() };
-    let all = store.list(None).filter_map(|(_, object)| object.read::<Pipeline>().ok());
-    all.filter(|pipeline| searches(pipeline, namespace, policy_namespaces)).collect()
+    let is_organisations = policy_namespaces.iter().any(|name| name == namespace);
+    // A team has many templates, and other teams many Pipelines that do not matter to them.
+    let own = store.list(if is_organisations { None } else { Some(namespace) });
+    let elsewhere = store.filed(None, (facets::SEARCHES, namespace.to_owned()));
+    let elsewhere = elsewhere.filter(|(name, _)| !is_organisations && name.0 != namespace);
+    own.chain(elsewhere).filter_map(|(_, object)| object.read::<Pipeline>().ok()).collect()
 }
 
 /// A gate and where it stands: its labels tell that, or the Graph that somebody wrote it into.

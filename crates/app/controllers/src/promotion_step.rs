@@ -84,21 +84,20 @@ impl driver::Controller for Controller {
         if rest_until.is_some_and(|until| until > self.context.clock.now()) {
             return Next::At(rest_until);
         }
-        let (observation, plan) = match self.decide(key).await {
+        let (mut observation, plan) = match self.decide(key).await {
             Ok(decided) => decided,
             Err(next) => return next,
         };
-        let snapshot = observation.snapshot();
         let Some(effect) = &plan.effect else {
             return match &plan.status {
                 Some(status) => self.write(&observation, status, &plan.notes, None).await,
                 None => Next::At(plan.wake),
             };
         };
-        let outcome = act::act(self, &observation, effect).await;
+        let outcome = act::act(self, &mut observation, effect).await;
         self.learn(key, effect, &outcome);
         let faults = self.remember(key, |memory| memory.faults);
-        let report = planner::report(&snapshot, effect, &outcome, faults);
+        let report = planner::report(&observation.snapshot(), effect, &outcome, faults);
         self.context.metrics.promotion(&observation.step, effect, &outcome);
         let retry = report.retry.map(|delay| observation.now + delay);
         self.remember(key, |memory| memory.rest_until = retry);

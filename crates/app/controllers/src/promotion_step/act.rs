@@ -15,16 +15,16 @@ use kardinal_scm as scm;
 use super::edit::Edits;
 use super::observe::{self, Observation};
 use super::{Controller, confirm, task};
-use crate::driver::Key;
 use crate::forges::Trouble;
 
-/// Carries one effect out and says what came of it. It is given up when another replica may do the same.
-pub(super) async fn act(controller: &Controller, observation: &Observation, effect: &Effect) -> Outcome {
+/// Carries one effect out and says what came of it. It is given up when another replica may do the same. `observation`
+/// becomes what was seen last before the effect: what allowed it is told from that.
+pub(super) async fn act(controller: &Controller, observation: &mut Observation, effect: &Effect) -> Outcome {
     let done = controller.context.leadership.guard(carry_out(controller, observation, effect)).await;
     done.unwrap_or_else(|error| Outcome::Fault { message: error.to_string(), retry: Retry::Soon })
 }
 
-async fn carry_out(controller: &Controller, observation: &Observation, effect: &Effect) -> Outcome {
+async fn carry_out(controller: &Controller, observation: &mut Observation, effect: &Effect) -> Outcome {
     match effect {
         Effect::ForgetStatus => forget_status(controller, observation).await,
         Effect::AddFinalizer => finalizer(controller, observation, true).await,
@@ -93,7 +93,7 @@ async fn delete_branch(
 
 async fn commit(
     controller: &Controller,
-    observation: &Observation,
+    observation: &mut Observation,
     (effect, order): (&Effect, &CommitOrder),
 ) -> Outcome {
     let context = &controller.context;
@@ -123,7 +123,7 @@ async fn commit(
         tokio::select! {
             done = &mut commit => break done,
             Some(question) = questions.recv() => {
-                objection = object(controller, &observation.key, effect, &question.files).await;
+                objection = object(controller, observation, effect, &question.files).await;
                 question.answer(objection.is_none());
             }
         }
@@ -151,13 +151,20 @@ async fn commit(
 }
 
 /// Looks at everything once more before a push, which fetching and editing may have held up for long.
-async fn object(controller: &Controller, key: &Key, effect: &Effect, files: &[String]) -> Option<Outcome> {
-    match observe::observe(controller, key).await {
-        Ok(now) => objection(&now.snapshot(), effect, files),
-        Err(_) => {
-            Some(Outcome::Held { message: "what allowed the change cannot be seen any more".to_owned() })
-        }
+async fn object(
+    controller: &Controller,
+    observation: &mut Observation,
+    effect: &Effect,
+    files: &[String],
+) -> Option<Outcome> {
+    let Ok(now) = observe::observe(controller, &observation.key).await else {
+        return Some(Outcome::Held { message: "what allowed the change cannot be seen any more".to_owned() });
+    };
+    let objection = objection(&now.snapshot(), effect, files);
+    if objection.is_none() {
+        *observation = now;
     }
+    objection
 }
 
 /// Sorts what went wrong with a change: what had nothing to do with it is tried again.

@@ -7,7 +7,7 @@ use super::draft::{self, Draft};
 use super::tasks::{Task, TaskKind, opens_pull_request, reviewed};
 use super::{
     CommitState, Effect, ImageMove, Note, Outcome, PullRequest, PullRequestState, Retry, Snapshot, body,
-    change, waiting,
+    change, gates, waiting,
 };
 
 /// How often a custom task is called before a fault fails the step.
@@ -358,6 +358,8 @@ fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outco
         draft.set_output(draft::CONFIG_COMMIT, source.clone());
     }
     let told = if *pushed {
+        // They were asked once more right before the push.
+        draft.status.evidence = Some(gates::evidence(snapshot));
         draft.set_output(draft::BRANCH, branch);
         draft.set_output(draft::CHANGES, changes(files, moves));
         format!("pushed {} to `{branch}`", change::cut(commit, 7))

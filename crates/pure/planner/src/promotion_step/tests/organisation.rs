@@ -601,6 +601,20 @@ fn the_green_check_of_a_rejected_pull_request_is_taken_back() {
 }
 
 #[test]
+fn the_evidence_of_a_push_tells_what_the_gates_said_right_before_it() {
+    let open = [gate("true", BEFORE)];
+    let mut scene = Scene::new(json!({})).asked(&open);
+    let commit = scene.effect();
+    scene.pass(SignedDuration::from_mins(5));
+    scene.ask(&open);
+    scene.tell(&commit, committed());
+    let status = scene.status();
+    assert_eq!(status.promoted_at, Some(scene.now));
+    let gates = status.evidence.unwrap().policy_gates.unwrap();
+    assert_eq!(gates[0].evaluated_at, Some(scene.now));
+}
+
+#[test]
 fn an_instance_is_only_a_view_of_the_organisations_gate() {
     let template = gate("false", BEFORE);
     let mut scene = Scene::new(json!({})).with_gate("my-app-never", ready()).asked(&[template]);
