@@ -17,6 +17,8 @@ mod memory;
 mod neighbours;
 #[path = "hostile/nonsense.rs"]
 mod nonsense;
+#[path = "hostile/old_versions.rs"]
+mod old_versions;
 #[path = "hostile/org_gates.rs"]
 mod org_gates;
 #[path = "hostile/reach.rs"]

@@ -104,3 +104,43 @@ fn a_secret_is_not_sent_where_its_annotation_does_not_say() -> anyhow::Result<()
     ensure!(listener.accept().is_err(), "nobody was called");
     Ok(())
 }
+
+#[test]
+fn a_url_that_hides_where_it_leads_gets_no_token() -> anyhow::Result<()> {
+    let (own, stranger) = (TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?);
+    stranger.set_nonblocking(true)?;
+    let (own, port) = (own.local_addr()?, stranger.local_addr()?.port());
+    in_memory(promotions(), async |world| {
+        let shop = Shop::open(world, &["dev"]).await?;
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "ours", "annotations": {"kardinal.io/hosts": own.to_string()}},
+            "data": {"token": "czNjcmV0"},
+        });
+        shop.story.apply(&secret).await?;
+        let git = json!({"url": format!("http://{own}/team/app.git"), "secretRef": {"name": "ours"}});
+        shop.story
+            .apply(&json!({
+                "apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline", "metadata": {"name": APP},
+                "spec": {"git": git, "environments": [{"name": "dev"}]},
+            }))
+            .await?;
+        let hidden = format!("http://{own}\\@127.0.0.1:{port}/x.git");
+        shop.story
+            .apply(&json!({
+                "apiVersion": "kardinal.io/v1alpha1", "kind": "Bundle",
+                "metadata": {"name": "hidden", "labels": {"kardinal.io/pipeline": APP}},
+                "spec": {"type": "config", "artifacts": {"gitCommit": {"repository": hidden, "sha": "abc123def456"}}},
+            }))
+            .await?;
+        world
+            .eventually("the Bundle says what is wrong with the URL", async || {
+                let bundle = shop.story.find("kardinal.io/v1alpha1", "Bundle", "hidden").await?;
+                let told = bundle.unwrap_or_default()["status"].to_string();
+                Ok(if told.contains("which a URL cannot have") { Ok(()) } else { Err(told) })
+            })
+            .await
+    })?;
+    ensure!(stranger.accept().is_err(), "nobody was called");
+    Ok(())
+}
