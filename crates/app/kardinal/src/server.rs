@@ -1,5 +1,7 @@
 //! The server as commands use it: every failure names what was asked for and what to do next.
 
+mod all;
+
 use std::fmt::Debug;
 
 use jiff::Timestamp;
@@ -9,7 +11,7 @@ use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep, SHARD_LABEL};
 use kardinal_planner::explain::{Explanation, World, explain};
 use kardinal_planner::intent::{FORCE, Problem, check_name, check_namespace};
-use kardinal_planner::shard::{Agent, shard_of};
+use kardinal_planner::shard::Agent;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
@@ -19,6 +21,8 @@ use serde::de::DeserializeOwned;
 use crate::args::ServerArguments;
 use crate::connect;
 use crate::failure::{Failure, Kind};
+
+pub(crate) use all::Place;
 
 /// Who writes, in `managedFields`.
 const MANAGER: &str = "kardinal-cli";
@@ -163,10 +167,7 @@ impl Server {
             self.gates(&namespaces),
             self.list::<Graph>(&everything),
         )?;
-        let agents = match steps.iter().any(|step| shard_of(step).is_some()) {
-            true => self.agents(Timestamp::now()).await?.unwrap_or_default(),
-            false => Vec::new(),
-        };
+        let agents = self.agents_of(&steps).await?;
         let policy_namespaces = policy_namespaces.to_vec();
         Ok(Seen { pipeline, bundles, steps, gates, graphs, agents, policy_namespaces })
     }

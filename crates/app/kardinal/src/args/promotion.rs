@@ -95,6 +95,8 @@ pub(crate) enum GetCommand {
         #[command(flatten)]
         watch: Watch,
         #[command(flatten)]
+        policies: PolicyNamespaces,
+        #[command(flatten)]
         common: Common,
     },
     /// Shows the steps and gates of the Bundles on their way
@@ -106,6 +108,8 @@ pub(crate) enum GetCommand {
         bundle: Option<String>,
         #[command(flatten)]
         watch: Watch,
+        #[command(flatten)]
+        policies: PolicyNamespaces,
         #[command(flatten)]
         common: Common,
     },
