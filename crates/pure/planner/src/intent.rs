@@ -23,7 +23,7 @@ pub use create::{NewBundle, create_bundle, skip};
 pub use gate::{Override, Resumption, freeze_name, overridden_in, override_gate, pause, resume};
 pub use history::{FORCE, History, Objection};
 pub use init::{InitConfig, InitGit, init};
-pub use names::{check_name, check_namespace};
+pub use names::{check_name, check_namespace, check_shard};
 pub use outlook::{Leg, Outlook, outlook};
 pub use past::{Past, PastOutcome, past};
 pub use present::{Present, present};

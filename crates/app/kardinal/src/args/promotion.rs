@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use kardinal_api::kardinal::BundleType;
 
+use super::names::namespace;
 use super::{OutputFormat, ServerArguments};
 
 /// Which server, and how to print.
@@ -22,6 +23,7 @@ pub(crate) struct Common {
 pub(crate) struct PolicyNamespaces {
     /// The namespaces of the organisation's gates, as the controllers were told
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', default_value = "platform-policies")]
+    #[arg(value_parser = namespace)]
     pub(crate) policy_namespaces: Vec<String>,
 }
 
