@@ -27,6 +27,10 @@ pub(crate) use all::Place;
 /// Who writes, in `managedFields`.
 const MANAGER: &str = "kardinal-cli";
 
+/// The names of Bundles end with the second of their order.
+const SAME_SECOND: &str = "the same version was ordered within this second: `kardinal get bundles` shows that Bundle; \
+                           repeat the command if it is not what you want";
+
 /// A server and a namespace there.
 #[derive(Clone)]
 pub(crate) struct Server {
@@ -191,7 +195,11 @@ impl Server {
         let name = object.meta().name.clone().unwrap_or_default();
         self.api::<K>().create(&params, object).await.map_err(|error| match &error {
             kube::Error::Api(status) if status.is_already_exists() => {
-                Failure::new(Kind::Failed, format!("{} `{name}` exists already", K::kind(&())))
+                let failure = Failure::new(Kind::Failed, format!("{} `{name}` exists already", K::kind(&())));
+                match K::kind(&()) == Bundle::kind(&()) {
+                    true => failure.hint(SAME_SECOND),
+                    false => failure,
+                }
             }
             _ => about::<K>(&name, error),
         })

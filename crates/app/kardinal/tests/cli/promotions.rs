@@ -244,6 +244,39 @@ fn get_says_of_the_organisations_gates_and_of_agents_what_explain_says() {
 }
 
 #[test]
+fn a_bundle_is_ordered_by_its_version_where_only_one_has_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let (_ground, old, new) = promotions(dir);
+    for version in ["1.29.0", "v1.29.0", &new] {
+        let order = ["promote", "my-app", "--env", "prod", "--bundle", version];
+        check(dir, &order, 0, &["v1.29.0 is on its way to prod already"]);
+    }
+    let order = ["promote", "my-app", "--env", "prod", "--bundle", "v9.9.9"];
+    check(dir, &order, 3, &["there is no Bundle `v9.9.9`", &old, &new]);
+    let back = ["rollback", "my-app", "--env", "staging", "--to", "v1.28.0"];
+    check(dir, &back, 0, &["staging goes back from v1.29.0 to v1.28.0"]);
+    check(dir, &back, 2, &["several Bundles carry `v1.28.0`", "name one of `my-app-", &old]);
+}
+
+#[test]
+fn a_second_order_within_a_second_is_told_where_the_first_is() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let (ground, _, _) = promotions(dir);
+    let now = Timestamp::now().as_second();
+    for second in now..now + 20 {
+        let bundle = json!({
+            "metadata": {"name": format!("my-app-v2-0-0-{second}"), "labels": {"kardinal.io/pipeline": "my-app"}},
+            "spec": {"artifacts": {"images": [{"name": "my-app", "reference": "ghcr.io/myorg/my-app:2.0.0"}]}},
+        });
+        ground.create::<Bundle>("default", bundle);
+    }
+    let order = ["create", "bundle", "my-app", "--image", "ghcr.io/myorg/my-app:2.0.0"];
+    check(dir, &order, 1, &["exists already", "hint:", "within this second", "kardinal get bundles"]);
+}
+
+#[test]
 fn what_was_taken_back_is_promoted_only_by_force() {
     let dir = tempfile::tempdir().expect("a folder");
     let dir = dir.path();
