@@ -2,6 +2,7 @@
 
 mod backup;
 mod bounds;
+mod names;
 mod promotion;
 mod replicas;
 
@@ -179,9 +180,10 @@ pub(crate) struct ControllerSettings {
     pub(crate) graph_scope: GraphScopeChoice,
     /// The namespaces of the organisation's gates, which no team can leave out
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', default_value = "platform-policies")]
+    #[arg(value_parser = names::namespace)]
     pub(crate) policy_namespaces: Vec<String>,
     /// Works as the agent of a shard: carries out its steps, and does nothing else
-    #[arg(long, value_name = "NAME", conflicts_with = "leave_shards")]
+    #[arg(long, value_name = "NAME", value_parser = names::shard, conflicts_with = "leave_shards")]
     pub(crate) shard: Option<String>,
     /// Leaves steps that have a shard to agents, even where none was ever seen
     #[arg(long)]

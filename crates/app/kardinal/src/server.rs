@@ -1,5 +1,7 @@
 //! The server as commands use it: every failure names what was asked for and what to do next.
 
+mod all;
+
 use std::fmt::Debug;
 
 use jiff::Timestamp;
@@ -9,7 +11,7 @@ use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep, SHARD_LABEL};
 use kardinal_planner::explain::{Explanation, World, explain};
 use kardinal_planner::intent::{FORCE, Problem, check_name, check_namespace};
-use kardinal_planner::shard::{Agent, shard_of};
+use kardinal_planner::shard::Agent;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
@@ -20,8 +22,14 @@ use crate::args::ServerArguments;
 use crate::connect;
 use crate::failure::{Failure, Kind};
 
+pub(crate) use all::Place;
+
 /// Who writes, in `managedFields`.
 const MANAGER: &str = "kardinal-cli";
+
+/// The names of Bundles end with the second of their order.
+const SAME_SECOND: &str = "the same version was ordered within this second: `kardinal get bundles` shows that Bundle; \
+                           repeat the command if it is not what you want";
 
 /// A server and a namespace there.
 #[derive(Clone)]
@@ -163,10 +171,7 @@ impl Server {
             self.gates(&namespaces),
             self.list::<Graph>(&everything),
         )?;
-        let agents = match steps.iter().any(|step| shard_of(step).is_some()) {
-            true => self.agents(Timestamp::now()).await?.unwrap_or_default(),
-            false => Vec::new(),
-        };
+        let agents = self.agents_of(&steps).await?;
         let policy_namespaces = policy_namespaces.to_vec();
         Ok(Seen { pipeline, bundles, steps, gates, graphs, agents, policy_namespaces })
     }
@@ -190,7 +195,11 @@ impl Server {
         let name = object.meta().name.clone().unwrap_or_default();
         self.api::<K>().create(&params, object).await.map_err(|error| match &error {
             kube::Error::Api(status) if status.is_already_exists() => {
-                Failure::new(Kind::Failed, format!("{} `{name}` exists already", K::kind(&())))
+                let failure = Failure::new(Kind::Failed, format!("{} `{name}` exists already", K::kind(&())));
+                match K::kind(&()) == Bundle::kind(&()) {
+                    true => failure.hint(SAME_SECOND),
+                    false => failure,
+                }
             }
             _ => about::<K>(&name, error),
         })

@@ -273,6 +273,7 @@ fn wrong_orders_are_refused_before_a_server_is_asked() {
     let mismatch = ["create", "bundle", "my-app", "--image", "r/a:1", "--type", "config"];
     check(dir, &mismatch, 2, &["`image`, not `config`"]);
     check(dir, &["create", "bundle", "my-app", "--image", "r/a:1", "--label", "x"], 2, &["key=value"]);
+    check(dir, &["history", "my-app", "--limit", "0"], 2, &["--limit", "'0'", "1.."]);
     check(dir, &["explain", "my-app"], 5, &["kardinal up"]);
     check(dir, &["doctor"], 1, &["fail", "server", "kardinal up"]);
     check(dir, &["init"], 2, &["kardinal.yaml", "kardinal init --help"]);

@@ -3,6 +3,7 @@
 //! Each function gives the whole object, or says what is wrong with the request. Nothing is written here. Going forward
 //! and back follow from what environments have and had; [`present`](present()) and [`past`](past()) tell people the same.
 
+mod chosen;
 mod create;
 mod gate;
 mod history;
@@ -19,11 +20,12 @@ mod tests;
 mod wish;
 
 pub use crate::bundle::Problem;
+pub use chosen::chosen;
 pub use create::{NewBundle, create_bundle, skip};
 pub use gate::{Override, Resumption, freeze_name, overridden_in, override_gate, pause, resume};
 pub use history::{FORCE, History, Objection};
 pub use init::{InitConfig, InitGit, init};
-pub use names::{check_name, check_namespace};
+pub use names::{check_name, check_namespace, check_shard};
 pub use outlook::{Leg, Outlook, outlook};
 pub use past::{Past, PastOutcome, past};
 pub use present::{Present, present};

@@ -4,6 +4,7 @@ use clap::Args;
 use kardinal_git::Limits;
 use kardinal_reach::{Hosts, Pattern, Policy};
 
+use super::names::namespace_or_all;
 use crate::outside::Bounds;
 
 #[derive(Debug, Args)]
@@ -16,7 +17,7 @@ pub(crate) struct BoundsArguments {
     /// The only namespaces whose objects health checks look at, besides that of their Pipeline; `*` for all; absent: that
     /// of the environment's name unless another team or the cluster has it, and `argocd` and `flux-system` for their
     /// own kinds (`kardinal up`: all)
-    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace_or_all)]
     pub(crate) health_namespaces: Option<Vec<String>>,
     /// The largest object of a repository that is read, in bytes or as `64Mi`
     #[arg(long, value_name = "SIZE", default_value = "64Mi", value_parser = size)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use kardinal_api::kardinal::BundleType;
 
+use super::names::namespace;
 use super::{OutputFormat, ServerArguments};
 
 /// Which server, and how to print.
@@ -22,6 +23,7 @@ pub(crate) struct Common {
 pub(crate) struct PolicyNamespaces {
     /// The namespaces of the organisation's gates, as the controllers were told
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', default_value = "platform-policies")]
+    #[arg(value_parser = namespace)]
     pub(crate) policy_namespaces: Vec<String>,
 }
 
@@ -95,6 +97,8 @@ pub(crate) enum GetCommand {
         #[command(flatten)]
         watch: Watch,
         #[command(flatten)]
+        policies: PolicyNamespaces,
+        #[command(flatten)]
         common: Common,
     },
     /// Shows the steps and gates of the Bundles on their way
@@ -106,6 +110,8 @@ pub(crate) enum GetCommand {
         bundle: Option<String>,
         #[command(flatten)]
         watch: Watch,
+        #[command(flatten)]
+        policies: PolicyNamespaces,
         #[command(flatten)]
         common: Common,
     },
@@ -229,7 +235,8 @@ pub(crate) struct PromoteArguments {
     /// The environment to promote to
     #[arg(long, value_name = "ENVIRONMENT")]
     pub(crate) env: String,
-    /// The Bundle whose content is promoted; otherwise what the environments right before have now
+    /// The Bundle whose content is promoted, by its name or by a version that only it has; otherwise what the environments
+    /// right before have now
     #[arg(long, value_name = "NAME")]
     pub(crate) bundle: Option<String>,
     /// Also when the version was taken back or has failed there
@@ -270,7 +277,8 @@ pub(crate) struct RollbackArguments {
     /// The environment to bring back
     #[arg(long, value_name = "ENVIRONMENT")]
     pub(crate) env: String,
-    /// The Bundle to go back to; otherwise the newest verified there before that was neither taken back nor has failed
+    /// The Bundle to go back to, by its name or by a version that only it has; otherwise the newest verified there before
+    /// that was neither taken back nor has failed
     #[arg(long, value_name = "NAME")]
     pub(crate) to: Option<String>,
     /// Marks it for people as urgent
@@ -314,8 +322,8 @@ pub(crate) struct HistoryArguments {
     #[arg(long, value_name = "ENVIRONMENT")]
     pub(crate) env: Option<String>,
     /// How many promotions to show at most
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub(crate) limit: usize,
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
+use super::names::shard;
 use super::{BoundsArguments, PolicyNamespaces, WebArguments};
 
 /// How several replicas agree on the one that works.
@@ -24,7 +25,7 @@ Example:
 #[command(after_help = AGENT_HELP)]
 pub(crate) struct AgentArguments {
     /// The shard whose steps are carried out here: the `shard` of environments
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = shard)]
     pub(crate) shard: String,
     /// The kubeconfig of the cluster where Pipelines, Bundles and steps are
     #[arg(long, value_name = "FILE")]

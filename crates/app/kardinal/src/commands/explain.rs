@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep};
+use kube::Api;
 use kube::runtime::watcher::Config;
 
 use crate::args::ExplainArguments;
@@ -18,7 +19,7 @@ pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<()> {
             output::coloured(&explained(&server, &arguments).await?.0);
             return Ok(());
         }
-        let changes = of_pipeline(&server, &arguments.pipeline);
+        let changes = of_pipeline(&server, &arguments.pipeline, &arguments.policies.policy_namespaces);
         follow(changes, async || explained(&server, &arguments).await).await
     })
 }
@@ -39,12 +40,22 @@ async fn explained(
 }
 
 /// The changes of everything that belongs to a Pipeline.
-pub(super) fn of_pipeline(server: &Server, pipeline: &str) -> Changes {
+pub(super) fn of_pipeline(server: &Server, pipeline: &str, policy_namespaces: &[String]) -> Changes {
     let labelled = Config::default().labels(&format!("{PIPELINE_LABEL}={pipeline}"));
-    Changes::default()
+    let changes = Changes::default()
         .of(server.api::<Pipeline>(), Config::default().fields(&format!("metadata.name={pipeline}")))
         .of(server.api::<Bundle>(), labelled)
         .of(server.api::<PromotionStep>(), Config::default().fields(&format!("spec.pipeline={pipeline}")))
         .of(server.api::<PolicyGate>(), Config::default())
-        .of(server.api::<Graph>(), Config::default())
+        .of(server.api::<Graph>(), Config::default());
+    with_policies(changes, server, policy_namespaces)
+}
+
+/// Those of the organisation's gates, too. Where they may not be read nothing is heard of them.
+pub(super) fn with_policies(changes: Changes, server: &Server, policy_namespaces: &[String]) -> Changes {
+    let elsewhere = policy_namespaces.iter().filter(|namespace| **namespace != server.namespace);
+    elsewhere.fold(changes, |changes, namespace| {
+        let api: Api<PolicyGate> = Api::namespaced(server.client.clone(), namespace);
+        changes.of(api, Config::default())
+    })
 }

@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: HistoryArguments) -> anyhow::Result<()> {
         let bundles = server.bundles(&arguments.pipeline).await?;
         let mut entries = past(&bundles);
         entries.retain(|entry| arguments.env.as_ref().is_none_or(|wanted| entry.environment == *wanted));
-        entries.truncate(arguments.limit);
+        entries.truncate(usize::try_from(arguments.limit).unwrap_or(usize::MAX));
         output::value(arguments.common.output, &entries, || match entries.is_empty() {
             true => format!("nothing was promoted through `{}` yet\n", arguments.pipeline),
             false => table(&entries),

@@ -7,9 +7,9 @@ use kardinal_planner::intent::{self, Answer, Outlook, Problem, Wish};
 use serde::Serialize;
 
 use crate::args::{Common, OutputFormat, PolicyNamespaces};
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::output;
-use crate::server::{Seen, Server, bundle_named, check_environment, refused};
+use crate::server::{Seen, Server, bundle_named, check_environment, listed, refused};
 
 /// What a person asks for. What it will do is said before it is done.
 pub(super) struct Order<'a> {
@@ -66,7 +66,7 @@ impl Order<'_> {
             let wish = Wish {
                 pipeline: &seen.pipeline,
                 environment: self.environment,
-                bundle: self.bundle.map(|name| seen.bundle(name)).transpose()?,
+                bundle: self.bundle.map(|wanted| meant(&seen.bundles, wanted)).transpose()?,
                 bundles: &bundles,
                 force: self.force,
             };
@@ -113,6 +113,15 @@ impl Order<'_> {
         let namespaces = &self.policies.policy_namespaces;
         intent::outlook(&seen.pipeline, wanted, &bundles, &gates, namespaces).map_err(refused)
     }
+}
+
+/// The Bundle of this name or version.
+fn meant<'a>(bundles: &'a [Bundle], wanted: &str) -> Result<&'a Bundle, Failure> {
+    intent::chosen(bundles, wanted).or_else(|names| match names.is_empty() {
+        true => bundle_named(bundles, wanted),
+        false => Err(Failure::new(Kind::Usage, format!("several Bundles carry `{wanted}`"))
+            .hint(format!("name one of {}", listed(names)))),
+    })
 }
 
 impl Ordered {

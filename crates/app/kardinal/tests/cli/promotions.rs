@@ -5,9 +5,10 @@
 use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
 use kardinal_api::forge::PullRequest;
 use kardinal_api::graph::Graph;
-use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate};
+use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Resource};
@@ -48,6 +49,16 @@ impl Ground {
         self.runtime.block_on(api.create(&PostParams::default(), &object)).expect("it is created");
     }
 
+    /// Unless it is there.
+    fn create_namespace(&self, name: &str) {
+        let api: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(self.client.clone());
+        let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).expect("a namespace");
+        match self.runtime.block_on(api.create(&PostParams::default(), &namespace)) {
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+            made => drop(made.expect("the namespace")),
+        }
+    }
+
     fn set_status(&self, bundle: &str, status: Value) {
         let api: Api<Bundle> = Api::namespaced(self.client.clone(), "default");
         let patch = Patch::Merge(json!({ "status": status }));
@@ -76,10 +87,7 @@ fn template(name: &str, expression: &str) -> Value {
 /// v1.28.0 is everywhere; v1.29.0 has been in staging for a little more than twelve minutes and stands at the gates of prod.
 fn promotions(dir: &Path) -> (Ground, String, String) {
     let ground = Ground::new(dir);
-    let api: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(ground.client.clone());
-    let namespace =
-        serde_json::from_value(json!({"metadata": {"name": "platform-policies"}})).expect("a namespace");
-    ground.runtime.block_on(api.create(&PostParams::default(), &namespace)).expect("the namespace");
+    ground.create_namespace("platform-policies");
     ground.create::<PolicyGate>("platform-policies", template("only-prod", "environment.name == \"prod\""));
     ground.create::<PolicyGate>(
         "platform-policies",
@@ -186,6 +194,88 @@ RESULT: BLOCKED by staging-soak
     check(dir, &back, 0, &["staging  v1.29.0 → v1.28.0", "staging goes back from v1.29.0 to v1.28.0"]);
 }
 
+/// The words that `explain`, `get steps` and `get pipelines` have for a gate of prod and for prod itself.
+fn agree(dir: &Path, gate: &str, verdict: &str, word: &str) {
+    let said = |arguments: &[&str]| String::from_utf8_lossy(&kardinal(dir, arguments).stdout).into_owned();
+    let line = |text: &str| text.lines().find(|line| line.contains(gate)).unwrap_or_default().to_owned();
+    let explained = said(&["explain", "my-app", "--env", "prod"]);
+    assert!(line(&explained).contains(verdict), "{explained}");
+    assert!(explained.contains(&format!("RESULT: {word}")), "{explained}");
+    let steps = said(&["get", "steps", "my-app"]);
+    assert!(line(&steps).contains(verdict), "{steps}");
+    for arguments in [&["get", "pipelines"][..], &["get", "pipelines", "-A"]] {
+        let pipelines = said(arguments);
+        assert!(pipelines.contains(&format!("v1.28.0 → v1.29.0 {word}")), "{pipelines}");
+    }
+}
+
+#[test]
+fn get_says_of_the_organisations_gates_and_of_agents_what_explain_says() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let (ground, _, new) = promotions(dir);
+    agree(dir, "staging-soak", "FAIL", "BLOCKED");
+    let wish = ["override", "my-app", "--gate", "staging-soak", "--reason", "outage"];
+    check(dir, &wish, 0, &["Gate \"staging-soak\" overridden for prod"]);
+    agree(dir, "staging-soak", "PASS", "PROMOTING");
+    let step = json!({
+        "apiVersion": "kardinal.io/v1alpha1", "kind": "PromotionStep",
+        "metadata": {"name": "prod", "labels": {"kardinal.io/shard": "eu"}},
+        "spec": {"pipeline": "my-app", "bundleRef": new, "environment": "prod"},
+    });
+    ground.create::<PromotionStep>("default", step);
+    let lease = json!({
+        "metadata": {"name": "kardinal-agent-eu", "labels": {"kardinal.io/shard": "eu"}},
+        "spec": {"holderIdentity": "pod", "renewTime": "2026-04-09T10:00:00.000000Z"},
+    });
+    ground.create_namespace("kardinal-system");
+    ground.create::<Lease>("kardinal-system", lease);
+    agree(dir, "staging-soak", "PASS", "WAITING");
+    let gates: Api<PolicyGate> = Api::namespaced(ground.client.clone(), "platform-policies");
+    let closed = Patch::Merge(json!({"spec": {"expression": "environment.name == \"qa\""}}));
+    let edited =
+        ground.runtime.block_on(async { gates.patch("only-prod", &PatchParams::default(), &closed).await });
+    edited.expect("the gate is closed");
+    let leases: Api<Lease> = Api::namespaced(ground.client.clone(), "kardinal-system");
+    let gone =
+        ground.runtime.block_on(async { leases.delete("kardinal-agent-eu", &DeleteParams::default()).await });
+    gone.expect("the Lease is gone");
+    agree(dir, "only-prod", "FAIL", "BLOCKED");
+}
+
+#[test]
+fn a_bundle_is_ordered_by_its_version_where_only_one_has_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let (_ground, old, new) = promotions(dir);
+    for version in ["1.29.0", "v1.29.0", &new] {
+        let order = ["promote", "my-app", "--env", "prod", "--bundle", version];
+        check(dir, &order, 0, &["v1.29.0 is on its way to prod already"]);
+    }
+    let order = ["promote", "my-app", "--env", "prod", "--bundle", "v9.9.9"];
+    check(dir, &order, 3, &["there is no Bundle `v9.9.9`", &old, &new]);
+    let back = ["rollback", "my-app", "--env", "staging", "--to", "v1.28.0"];
+    check(dir, &back, 0, &["staging goes back from v1.29.0 to v1.28.0"]);
+    check(dir, &back, 2, &["several Bundles carry `v1.28.0`", "name one of `my-app-", &old]);
+}
+
+#[test]
+fn a_second_order_within_a_second_is_told_where_the_first_is() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let (ground, _, _) = promotions(dir);
+    let now = Timestamp::now().as_second();
+    for second in now..now + 20 {
+        let bundle = json!({
+            "metadata": {"name": format!("my-app-v2-0-0-{second}"), "labels": {"kardinal.io/pipeline": "my-app"}},
+            "spec": {"artifacts": {"images": [{"name": "my-app", "reference": "ghcr.io/myorg/my-app:2.0.0"}]}},
+        });
+        ground.create::<Bundle>("default", bundle);
+    }
+    let order = ["create", "bundle", "my-app", "--image", "ghcr.io/myorg/my-app:2.0.0"];
+    check(dir, &order, 1, &["exists already", "hint:", "within this second", "kardinal get bundles"]);
+}
+
 #[test]
 fn what_was_taken_back_is_promoted_only_by_force() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -224,7 +314,7 @@ fn version_prints_the_controllers_version_and_not_the_api_servers() {
         serde_json::from_value(json!({"metadata": {"name": "kardinal-system"}})).expect("a namespace");
     let api: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(ground.client.clone());
     ground.runtime.block_on(api.create(&PostParams::default(), &namespace)).expect("the namespace");
-    ground.create::<k8s_openapi::api::coordination::v1::Lease>(
+    ground.create::<Lease>(
         "kardinal-system",
         json!({"metadata": {"name": "kardinal-controller", "annotations": {"kardinal.io/version": "9.8.7"}}}),
     );

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::TryStreamExt as _;
 use http_body_util::LengthLimitError;
 use kube::core::params::{ListParams, WatchParams};
-use kube::core::{Request, WatchEvent};
+use kube::core::{Request, Status, WatchEvent};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -245,8 +245,10 @@ async fn in_time<T>(answer: impl Future<Output = Result<T, kube::Error>>) -> Res
 
 /// What went wrong, from the outside to the cause: the outermost words alone often name only the library.
 pub(super) fn reason(error: &kube::Error) -> String {
-    let mut parts = vec![error.to_string()];
-    let mut source = std::error::Error::source(error);
+    let (mut parts, mut source) = match error {
+        kube::Error::Api(status) => (answered(status), None),
+        other => (vec![other.to_string()], std::error::Error::source(other)),
+    };
     while let Some(cause) = source {
         let text = cause.to_string();
         if parts.last().is_none_or(|last| !last.contains(&text)) {
@@ -259,9 +261,46 @@ pub(super) fn reason(error: &kube::Error) -> String {
     parts.join(": ").chars().map(plain).take(REASON_LIMIT).collect()
 }
 
+/// An answer of the server: `403 Forbidden`, and what it says besides.
+fn answered(status: &Status) -> Vec<String> {
+    let Status { code, reason, message, .. } = status;
+    let mut parts = vec![format!("{code} {reason}").trim_end().to_owned()];
+    if !message.is_empty() && message != reason {
+        parts.push(message.clone());
+    }
+    parts
+}
+
 fn tell(changes: &UnboundedSender<Change>, differences: impl IntoIterator<Item = Change>) {
     for change in differences {
         // Nobody listens any more only while the process ends.
         let _ = changes.send(change);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_refuses_is_told_as_its_code_its_reason_and_its_words() {
+        let refused = |code, reason, message| {
+            reason_of(Status {
+                code,
+                reason: String::from(reason),
+                message: String::from(message),
+                ..Status::default()
+            })
+        };
+        assert_eq!(refused(401, "Unauthorized", "Unauthorized"), "401 Unauthorized");
+        let words = "pods is forbidden: User \"x\" cannot list";
+        assert_eq!(refused(403, "Forbidden", words), format!("403 Forbidden: {words}"));
+        assert_eq!(refused(500, "", "no\nluck"), "500: no luck");
+        assert_eq!(refused(503, "", ""), "503");
+        assert_eq!(refused(400, "", &"x".repeat(1000)).len(), REASON_LIMIT);
+    }
+
+    fn reason_of(status: Status) -> String {
+        reason(&kube::Error::Api(Box::new(status)))
     }
 }

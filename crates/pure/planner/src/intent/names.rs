@@ -29,6 +29,18 @@ pub fn check_namespace(field: &str, name: &str) -> Result<(), Problem> {
     }
 }
 
+/// Makes sure that a text can be the shard of a step, which has it as a label.
+pub fn check_shard(field: &str, name: &str) -> Result<(), Problem> {
+    let end = |c: char| c.is_ascii_alphanumeric();
+    let inside = |c: char| end(c) || matches!(c, '-' | '_' | '.');
+    let good =
+        name.len() <= LABEL && name.starts_with(end) && name.ends_with(end) && name.chars().all(inside);
+    match good {
+        true => Ok(()),
+        false => Err(wrong(field, name, "the name of a shard", "letters, digits, `-`, `_` and `.`", LABEL)),
+    }
+}
+
 fn is_label(label: &str) -> bool {
     let end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     label.starts_with(end) && label.ends_with(end) && label.chars().all(|c| end(c) || c == '-')

@@ -1,20 +1,17 @@
 //! Pipelines with the version of each environment.
 
 use jiff::Timestamp;
-use kardinal_api::graph::Graph;
-use kardinal_api::kardinal::{Bundle, BundleType, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep};
-use kardinal_planner::bundle::label_value;
+use kardinal_api::kardinal::{Bundle, BundleType, Pipeline, PolicyGate, PromotionStep};
 use kardinal_planner::explain::{Outcome, Present, Promotion, WaitOn, display_version};
 use kardinal_planner::intent::History;
 use kardinal_planner::pipeline::check;
-use kube::Api;
-use kube::api::ListParams;
 use kube::runtime::watcher::Config;
 use serde::Serialize;
 
+use super::super::explain::with_policies;
 use crate::args::Common;
 use crate::output;
-use crate::server::{Ours, Seen, Server, list};
+use crate::server::{Place, Seen, Server};
 use crate::watching::{Changes, follow};
 
 /// One Pipeline.
@@ -59,11 +56,16 @@ struct Incoming {
     result: String,
 }
 
-pub(super) async fn run(all_namespaces: bool, watch: bool, common: &Common) -> anyhow::Result<()> {
+pub(super) async fn run(
+    all_namespaces: bool,
+    watch: bool,
+    policy_namespaces: &[String],
+    common: &Common,
+) -> anyhow::Result<()> {
     let server = Server::connect(&common.server).await?;
     let place = Place { server, all: all_namespaces };
     if !watch {
-        output::text(&shown(&place, common).await?.0);
+        output::text(&shown(&place, policy_namespaces, common).await?.0);
         return Ok(());
     }
     let changes = Changes::default()
@@ -71,93 +73,29 @@ pub(super) async fn run(all_namespaces: bool, watch: bool, common: &Common) -> a
         .of(place.api::<Bundle>(), Config::default())
         .of(place.api::<PromotionStep>(), Config::default())
         .of(place.api::<PolicyGate>(), Config::default());
-    follow(changes, async || shown(&place, common).await).await
+    let changes = if place.all { changes } else { with_policies(changes, &place.server, policy_namespaces) };
+    follow(changes, async || shown(&place, policy_namespaces, common).await).await
 }
 
-/// One namespace, or all of them.
-struct Place {
-    server: Server,
-    all: bool,
-}
-
-impl Place {
-    fn api<K: Ours>(&self) -> Api<K> {
-        match self.all {
-            true => Api::all(self.server.client.clone()),
-            false => self.server.api(),
-        }
-    }
-}
-
-async fn shown(place: &Place, common: &Common) -> anyhow::Result<(String, Option<Timestamp>)> {
-    let everything = ListParams::default();
-    let (pipelines, bundles, steps, gates, graphs) = (
-        place.api::<Pipeline>(),
-        place.api::<Bundle>(),
-        place.api::<PromotionStep>(),
-        place.api::<PolicyGate>(),
-        place.api::<Graph>(),
-    );
-    let (pipelines, bundles, steps, gates, graphs) = futures::try_join!(
-        list(&pipelines, &everything),
-        list(&bundles, &everything),
-        list(&steps, &everything),
-        list(&gates, &everything),
-        list(&graphs, &everything),
-    )?;
+async fn shown(
+    place: &Place,
+    policy_namespaces: &[String],
+    common: &Common,
+) -> anyhow::Result<(String, Option<Timestamp>)> {
+    let all = place.seen(policy_namespaces).await?;
     let now = Timestamp::now();
     let mut rows = Vec::new();
     let mut next: Option<Timestamp> = None;
-    for pipeline in pipelines {
-        let seen = part(pipeline, &bundles, &steps, &gates, &graphs);
+    for seen in &all {
         let explanation = seen.explain(None, now);
         next = [next, explanation.next_change].into_iter().flatten().min();
-        rows.push(row(&seen, &explanation.environments));
+        rows.push(row(seen, &explanation.environments));
     }
     let text = output::rendered(common.output, &rows, || match rows.is_empty() {
         true => "there are no Pipelines; `kardinal init` makes one\n".to_owned(),
         false => table(&rows, place.all, now),
     })?;
     Ok((text, next))
-}
-
-/// What belongs to one Pipeline.
-fn part(
-    pipeline: Pipeline,
-    bundles: &[Bundle],
-    steps: &[PromotionStep],
-    gates: &[PolicyGate],
-    graphs: &[Graph],
-) -> Seen {
-    let namespace = pipeline.metadata.namespace.clone();
-    let name = pipeline.metadata.name.clone().unwrap_or_default();
-    let labelled = |labels: &Option<std::collections::BTreeMap<String, String>>, value: &str| {
-        labels.as_ref().and_then(|labels| labels.get(PIPELINE_LABEL)).is_some_and(|label| label == value)
-    };
-    let short = label_value(&name);
-    let bundles = bundles
-        .iter()
-        .filter(|one| one.metadata.namespace == namespace && labelled(&one.metadata.labels, &name));
-    let steps = steps.iter().filter(|one| one.metadata.namespace == namespace && one.spec.pipeline == name);
-    let gates = gates
-        .iter()
-        .filter(|one| one.metadata.namespace == namespace && labelled(&one.metadata.labels, &short));
-    // Graphs that people wrote have no label, and may promote anything.
-    let graphs = graphs.iter().filter(|one| {
-        let labels = one.metadata.labels.as_ref();
-        let of = labels.and_then(|labels| labels.get(PIPELINE_LABEL));
-        one.metadata.namespace == namespace && of.is_none_or(|of| *of == short)
-    });
-    Seen {
-        bundles: bundles.cloned().collect(),
-        steps: steps.cloned().collect(),
-        gates: gates.cloned().collect(),
-        graphs: graphs.cloned().collect(),
-        agents: Vec::new(),
-        // Templates are not looked at.
-        policy_namespaces: Vec::new(),
-        pipeline,
-    }
 }
 
 fn row(seen: &Seen, promotions: &[Promotion]) -> Row {

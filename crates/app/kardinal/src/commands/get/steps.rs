@@ -23,24 +23,28 @@ pub(super) async fn run(
     pipeline: Option<&str>,
     bundle: Option<&str>,
     watch: bool,
+    policy_namespaces: &[String],
     common: &Common,
 ) -> anyhow::Result<()> {
     let server = Server::connect(&common.server).await?;
     let pipeline = &server.this_or_the_only(pipeline).await?;
+    let look = async || {
+        let seen = server.seen(pipeline, policy_namespaces).await?;
+        shown(seen, pipeline, bundle, common)
+    };
     if !watch {
-        output::text(&shown(&server, pipeline, bundle, common).await?.0);
+        output::text(&look().await?.0);
         return Ok(());
     }
-    follow(of_pipeline(&server, pipeline), async || shown(&server, pipeline, bundle, common).await).await
+    follow(of_pipeline(&server, pipeline, policy_namespaces), look).await
 }
 
-async fn shown(
-    server: &Server,
+fn shown(
+    mut seen: Seen,
     pipeline: &str,
     bundle: Option<&str>,
     common: &Common,
 ) -> anyhow::Result<(String, Option<Timestamp>)> {
-    let mut seen = server.seen(pipeline, &[]).await?;
     if let Some(name) = bundle {
         let wanted = seen.bundle(name)?.clone();
         seen.bundles = vec![wanted];

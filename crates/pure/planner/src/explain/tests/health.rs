@@ -21,6 +21,59 @@ fn while_nothing_is_known_of_an_environment_there_is_no_deadline() {
     assert!(!explanation.render().contains("fails"), "{}", explanation.render());
 }
 
+/// A step of prod that looks at another cluster, which nothing is known of, and what its state says of that.
+fn elsewhere(kind: &str, reason: &str, said: &str, cluster: Option<&str>) -> Scene {
+    let mut scene = checking(said, json!({"healthUnknown": "true"}));
+    let step = scene.steps.last_mut().unwrap();
+    step.spec.health = Some(object(json!({"cluster": cluster})));
+    step.spec.git = Some(object(json!({"url": "https://example.com/gitops"})));
+    step.status.as_mut().unwrap().conditions = object(json!([{
+        "type": kind, "status": "True", "reason": reason, "message": said,
+        "lastTransitionTime": "2026-04-09T10:25:00Z",
+    }]));
+    scene
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_used_is_mended_in_its_own_secret_whatever_words_it_is_told_with() {
+    for why in [
+        "`users[0].user.tokenFile` is not permitted: it names a file of the controller",
+        "its server is gone",
+    ] {
+        let said = format!("the kubeconfig in the Secret `eu` cannot be used: {why}");
+        let scene = elsewhere("Blocked", "ActionNeeded", &said, Some("eu"));
+        let lines = [
+            "no ETA: needs a person to correct the Secret `eu` of `health.cluster`",
+            "RESULT: BLOCKED: the kubeconfig",
+        ];
+        scene.says("prod", Outcome::Blocked, &lines);
+        assert!(!scene.explain("prod").render().contains("spec.git.secretRef"));
+    }
+    let said = "the namespace `shop` is not allowed: name it in `--health-namespaces`";
+    let scene = elsewhere("Blocked", "ActionNeeded", said, None);
+    scene.says("prod", Outcome::Blocked, &["no ETA: needs a person to mend this"]);
+    assert!(!scene.explain("prod").render().contains("Secret"));
+}
+
+#[test]
+fn a_cluster_that_refuses_our_credentials_is_told_with_the_secret_that_holds_them() {
+    let scene = elsewhere("ClusterUnreachable", "Unreachable", "401 Unauthorized", Some("eu"));
+    let lines = [
+        "the cluster refuses the credentials of the Secret `eu`: 401 Unauthorized",
+        "no ETA: needs a person to correct the Secret `eu` of `health.cluster`; it goes on by itself then",
+        "RESULT: BLOCKED: the cluster refuses the credentials of the Secret `eu`",
+    ];
+    scene.says("prod", Outcome::Blocked, &lines);
+    let said = "403 Forbidden: deployments.apps is forbidden";
+    let lines =
+        ["the cluster permits too little to the credentials of the Secret `eu`: 403 Forbidden: deploy"];
+    elsewhere("ClusterUnreachable", "Unreachable", said, Some("eu")).says("prod", Outcome::Blocked, &lines);
+    for (said, cluster) in [("4010 is no port of ours", Some("eu")), ("401 Unauthorized", None)] {
+        let scene = elsewhere("ClusterUnreachable", "Unreachable", said, cluster);
+        scene.says("prod", Outcome::Waiting, &["RESULT: WAITING for prod to become healthy"]);
+    }
+}
+
 #[test]
 fn after_a_time_in_which_nothing_was_known_the_whole_time_is_left() {
     let known = json!({"healthKnownSince": "2026-04-09T10:29:00.123456789Z"});
