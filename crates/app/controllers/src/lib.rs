@@ -237,6 +237,14 @@ impl GatesRead {
     }
 }
 
+/// Makes the key at the first start, so that no promotion waits for it. Where that cannot be done now, whoever needs the key
+/// tries again and says so.
+async fn make_key(context: Arc<Context>) {
+    if let Err(why) = context.key().await {
+        tracing::warn!(why, "the key that verifications are sealed with cannot be had yet");
+    }
+}
+
 /// How long work that has begun may take when it is asked to end.
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a call to another machine may take then.
@@ -403,6 +411,7 @@ impl Running {
             let gates = policy_gate::Controller::new(context.clone());
             listeners.push(driver::spawn_fair(gates, workers, (stop, &self.cut), tasks));
             listeners.push(driver::spawn(pipeline::Controller::new(context.clone()), 1, stop, tasks));
+            tasks.spawn(stop.clone().run_until_cancelled_owned(make_key(context.clone())));
         }
         let forge = local
             .map(|local| driver::spawn(forge::Controller::new(context.clone(), local), workers, stop, tasks));
