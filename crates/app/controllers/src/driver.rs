@@ -154,10 +154,13 @@ async fn dispatch<C: Controller>(
                 () = stop.cancelled() => return,
                 turn = turn.acquire_owned() => turn,
             };
+            driver.queue.begin(&key);
+            // A pass needs much room, and thousands may wait for their turn: it is made when that has come.
+            let pass = Box::pin(once(&driver, key));
             tokio::select! {
                 biased;
                 () = cut.cancelled() => {}
-                () = once(&driver, key) => {}
+                () = pass => {}
             }
         });
     }

@@ -90,6 +90,13 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
+    /// The work on a key that was handed out begins only now: what was added since then is answered by it.
+    pub fn begin(&self, key: &K) {
+        let mut state = self.lock();
+        state.again.remove(key);
+        state.requests.set(key.clone(), None);
+    }
+
     /// Ends the work on a key; if it was added meanwhile it becomes ready again.
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
@@ -218,6 +225,25 @@ mod tests {
         assert!(queue.next().now_or_never().is_none(), "never twice at the same time");
         queue.done(&"a");
         assert_eq!(queue.next().await, "a");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_added_before_the_work_begins_is_answered_by_it() {
+        let queue = queue();
+        queue.add("a");
+        assert_eq!(queue.next().await, "a");
+        queue.add("a");
+        queue.add_by("a", Timestamp::from_second(5).unwrap());
+        queue.begin(&"a");
+        queue.done(&"a");
+        tokio::time::advance(std::time::Duration::from_secs(60)).await;
+        assert!(queue.next().now_or_never().is_none());
+        queue.add("a");
+        assert_eq!(queue.next().await, "a");
+        queue.begin(&"a");
+        queue.add("a");
+        queue.done(&"a");
+        assert_eq!(queue.next().await, "a", "what is added later is not");
     }
 
     #[tokio::test(start_paused = true)]
