@@ -95,10 +95,7 @@ impl Watches {
         facets_of: FacetsOf,
         stop: CancellationToken,
     ) -> (Arc<Watches>, mpsc::UnboundedReceiver<Change>) {
-        let (changes, receiver) = mpsc::unbounded_channel();
-        let (running, tasks) = (Mutex::default(), TaskTracker::new());
-        let watches = Watches { client, kinds, facets_of, room: None, running, changes, stop, tasks };
-        (Arc::new(watches), receiver)
+        Watches::start((client, kinds), facets_of, None, stop)
     }
 
     /// Watches of a stranger's cluster, of which no more is kept than `room` has. A kind with more than that is lost.
@@ -108,9 +105,17 @@ impl Watches {
         kinds: Arc<Kinds>,
         stop: CancellationToken,
     ) -> (Arc<Watches>, mpsc::UnboundedReceiver<Change>) {
+        Watches::start((client, kinds), |_, _| Vec::new(), Some(room), stop)
+    }
+
+    fn start(
+        (client, kinds): (kube::Client, Arc<Kinds>),
+        facets_of: FacetsOf,
+        room: Option<Arc<Room>>,
+        stop: CancellationToken,
+    ) -> (Arc<Watches>, mpsc::UnboundedReceiver<Change>) {
         let (changes, receiver) = mpsc::unbounded_channel();
-        let (running, tasks, room) = (Mutex::default(), TaskTracker::new(), Some(room));
-        let facets_of: FacetsOf = |_, _| Vec::new();
+        let (running, tasks) = (Mutex::default(), TaskTracker::new());
         let watches = Watches { client, kinds, facets_of, room, running, changes, stop, tasks };
         (Arc::new(watches), receiver)
     }

@@ -15,7 +15,7 @@ use kardinal_policy::{
 use super::draft::Draft;
 use super::tasks::{Task, TaskKind, tasks};
 use super::{Effect, Plan, Snapshot, change, pending};
-use crate::bundle::{Route, name_of};
+use crate::bundle::{Route, is_made_from, name_of};
 use crate::seal::{Door, Key, Place, trusted, trusted_previous};
 
 /// How long to wait before what could not be read is asked for again.
@@ -108,14 +108,7 @@ impl Organisation {
 
     /// Whether a gate instance is the view of one of these gates.
     pub(super) fn is_shown_by(&self, instance: &PolicyGate) -> bool {
-        let labels = instance.metadata.labels.as_ref();
-        let label = |name: &str| labels.and_then(|labels| labels.get(name)).map(String::as_str);
-        let template = label(kardinal_policy::GATE_TEMPLATE_LABEL);
-        let namespace = label(kardinal_policy::GATE_TEMPLATE_NAMESPACE_LABEL);
-        self.answers.iter().any(|answer| {
-            namespace == Some(&answer.namespace)
-                && template == Some(crate::bundle::label_value(&answer.name).as_str())
-        })
+        self.answers.iter().any(|answer| is_made_from(instance, &answer.namespace, &answer.name))
     }
 
     /// When the answers have to be worked out again although nothing else happens.

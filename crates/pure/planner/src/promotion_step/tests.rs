@@ -2,6 +2,7 @@
 
 mod body;
 mod crash;
+mod evidence;
 mod lane;
 mod merging;
 mod organisation;

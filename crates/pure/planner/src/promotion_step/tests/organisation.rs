@@ -1,12 +1,12 @@
 //! The organisation's gates hold wherever the step comes from, and whatever the team has written.
 
-use kardinal_api::kardinal::{GateResult, PromotionStepGit};
+use kardinal_api::kardinal::PromotionStepGit;
 
 use super::*;
 use crate::promotion_step::body::fingerprint;
 use crate::seal::{Claim, Door, Place, trusted, trusted_previous};
 
-fn gate(expression: &str, created: &str) -> PolicyGate {
+pub(super) fn gate(expression: &str, created: &str) -> PolicyGate {
     from(json!({
         "apiVersion": "kardinal.io/v1alpha1",
         "kind": "PolicyGate",
@@ -18,10 +18,10 @@ fn gate(expression: &str, created: &str) -> PolicyGate {
     }))
 }
 
-const BEFORE: &str = "2026-04-01T00:00:00Z";
+pub(super) const BEFORE: &str = "2026-04-01T00:00:00Z";
 
 impl Scene {
-    fn asked(mut self, gates: &[PolicyGate]) -> Scene {
+    pub(super) fn asked(mut self, gates: &[PolicyGate]) -> Scene {
         let bundle = self.bundle.as_mut().unwrap();
         bundle.metadata.creation_timestamp = from(json!("2026-04-14T13:00:00Z"));
         bundle.metadata.namespace = Some("default".to_owned());
@@ -30,7 +30,7 @@ impl Scene {
         self
     }
 
-    fn ask(&mut self, gates: &[PolicyGate]) {
+    pub(super) fn ask(&mut self, gates: &[PolicyGate]) {
         self.organisation = Ok(Organisation::of(&Ground {
             step: &self.step,
             bundle: self.bundle.as_ref().unwrap(),
@@ -45,7 +45,7 @@ impl Scene {
     }
 }
 
-fn state(scene: &mut Scene, state: &str, outputs: Value) {
+pub(super) fn state(scene: &mut Scene, state: &str, outputs: Value) {
     const TASKS: [&str; 7] = [
         "git-clone",
         "kustomize-set-image",
@@ -215,41 +215,6 @@ fn a_pull_request_that_was_pointed_elsewhere_is_neither_merged_nor_shown_as_allo
 }
 
 #[test]
-fn commits_of_others_are_not_shown_as_allowed_and_their_merge_is_on_record() {
-    let mut scene = Scene::reviewed().opened().kept();
-    scene.pull_request.as_mut().unwrap().head = "5trange".to_owned();
-    let look = scene.effect();
-    scene.tell(&look, Outcome::Overtaken { message: "somebody has pushed".to_owned() });
-    let body = scene.effect();
-    scene.tell(&body, Outcome::Done);
-    let status = scene.effect();
-    let Effect::SetCommitStatus { state, description, .. } = &status else { panic!("{status:?}") };
-    assert_eq!(*state, CommitState::Pending, "{description}");
-    scene.tell(&status, Outcome::Done);
-    scene.pull_request = Some(PullRequest { head: "5trange".to_owned(), ..merged_pull_request() });
-    scene.pass(SignedDuration::from_mins(7));
-    scene.plan();
-    let evidence = scene.status().evidence.unwrap().policy_gates.unwrap();
-    let own = evidence.iter().find(|gate| gate.name == "own-commit").unwrap();
-    assert_eq!((own.result, own.forced_by.as_deref()), (GateResult::Fail, Some("alice")));
-}
-
-#[test]
-fn nobody_is_accused_of_a_commit_that_was_merged_before_anybody_looked_at_it() {
-    let mut scene = Scene::reviewed().opened().kept();
-    scene.pull_request = Some(PullRequest { head: "bea7ed".to_owned(), ..merged_pull_request() });
-    scene.plan();
-    let evidence = scene.status().evidence.unwrap().policy_gates.unwrap();
-    let own = evidence.iter().find(|gate| gate.name == "own-commit").unwrap();
-    assert_eq!(
-        (own.result, own.forced_by.as_deref()),
-        (GateResult::Fail, None),
-        "it is on record all the same"
-    );
-    assert!(own.reason.as_deref().unwrap().contains("before it was looked at"), "{own:?}");
-}
-
-#[test]
 fn a_rebuilt_commit_whose_record_got_lost_is_found_again() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.pull_request.as_mut().unwrap().head = "bea7ed".to_owned();
@@ -261,44 +226,6 @@ fn a_rebuilt_commit_whose_record_got_lost_is_found_again() {
     scene.tell(&look, found);
     assert_eq!(scene.output("commit").as_deref(), Some("bea7ed"));
     assert!(waiting::foreign(&scene.snapshot(), scene.pull_request.as_ref().unwrap()).is_none());
-}
-
-#[test]
-fn a_merge_forced_over_a_pause_is_on_record_unless_the_pause_came_later() {
-    let cases = [
-        // Nobody knows since when, so nobody is accused.
-        (None, true, None),
-        (Some("2026-04-14T14:04:00Z"), true, Some("alice")),
-        (Some("2026-04-14T14:06:00Z"), false, None),
-    ];
-    for (since, told, by) in cases {
-        let mut scene = Scene::reviewed().opened().kept();
-        scene.hold = Some(Hold { why: "hands off".to_owned(), since: since.map(time) });
-        scene.pass(SignedDuration::from_mins(7));
-        scene.pull_request = Some(merged_pull_request());
-        scene.plan();
-        let evidence = scene.status().evidence.unwrap().policy_gates.unwrap();
-        let paused = evidence.iter().find(|gate| gate.name == "paused");
-        assert_eq!(paused.is_some(), told, "{since:?}");
-        if let Some(paused) = paused {
-            assert_eq!((paused.result, paused.forced_by.as_deref()), (GateResult::Fail, by));
-            assert_eq!(paused.reason.as_deref(), Some("hands off"));
-        }
-    }
-}
-
-#[test]
-fn a_gate_that_closed_after_the_merge_accuses_nobody() {
-    let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).opened().kept();
-    scene.set_gate(
-        "my-app-soak",
-        json!({"ready": false, "reason": "x", "lastEvaluatedAt": "2026-04-14T14:06:00Z"}),
-    );
-    scene.pass(SignedDuration::from_mins(7));
-    scene.pull_request = Some(merged_pull_request());
-    scene.plan();
-    let evidence = scene.status().evidence.unwrap().policy_gates.unwrap();
-    assert_eq!((evidence[0].result, evidence[0].forced_by.as_deref()), (GateResult::Fail, None));
 }
 
 #[test]
@@ -460,22 +387,6 @@ fn without_the_key_nothing_is_cleared_up_by_anybodys_record() {
 }
 
 #[test]
-fn a_green_check_is_taken_back_when_the_bundle_is_gone_and_the_merge_is_on_record() {
-    let mut scene = Scene::reviewed().opened().kept();
-    scene.bundle = None;
-    let effect = scene.effect();
-    let Effect::SetCommitStatus { state: CommitState::Pending, description, .. } = &effect else {
-        panic!("{effect:?}")
-    };
-    assert!(description.contains("it does not exist"), "{description}");
-    scene.pull_request = Some(merged_pull_request());
-    scene.plan();
-    let evidence = scene.status().evidence.unwrap().policy_gates.unwrap();
-    let told = evidence.iter().find(|gate| gate.name == "organisation-gates").unwrap();
-    assert_eq!((told.result, told.forced_by.as_deref()), (GateResult::Fail, None));
-}
-
-#[test]
 fn taking_a_green_check_back_is_never_given_up() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.hold = held("paused");
@@ -560,32 +471,6 @@ fn a_step_that_was_deleted_after_its_end_does_nothing_once_more() {
 }
 
 #[test]
-fn a_merge_in_the_second_in_which_a_gate_opened_was_not_forced() {
-    let soak = gate("bundle.upstreamSoakSeconds >= 2700", BEFORE);
-    let mut scene = Scene::reviewed().asked(&[]);
-    let bundle = scene.bundle.clone().unwrap();
-    let verified_at = time("2026-04-14T13:15:00.478Z");
-    let (pipeline, environment) = ("my-app", "staging");
-    let claim = Claim { bundle: &bundle, pipeline, environment, place: place("staging"), verified_at };
-    let seal = scene.key.seal(&claim);
-    let environments = &mut scene.bundle.as_mut().unwrap().status.as_mut().unwrap().environments;
-    environments.insert(
-        "staging".to_owned(),
-        from(json!({"state": "Verified", "verifiedAt": verified_at.to_string(), "seal": seal})),
-    );
-    scene.now = time("2026-04-14T14:00:00.600Z");
-    let mut scene = scene.asked(std::slice::from_ref(&soak)).opened().kept();
-    // The forge tells it in whole seconds.
-    let merged_at = Some(time("2026-04-14T14:00:00Z"));
-    scene.pull_request = Some(PullRequest { merged_at, ..merged_pull_request() });
-    scene.now = time("2026-04-14T14:00:01Z");
-    scene.ask(&[soak]);
-    scene.plan();
-    let gates = scene.status().evidence.unwrap().policy_gates.unwrap();
-    assert_eq!((gates[0].result, gates[0].forced_by.as_deref()), (GateResult::Pass, None), "{gates:?}");
-}
-
-#[test]
 fn the_green_check_of_a_rejected_pull_request_is_taken_back() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.pull_request.as_mut().unwrap().state = PullRequestState::Closed;
@@ -598,20 +483,6 @@ fn the_green_check_of_a_rejected_pull_request_is_taken_back() {
     assert!(description.starts_with("this promotion is over: PR #7 was closed"), "{description}");
     scene.tell(&effect, Outcome::Done);
     assert_eq!(scene.plan(), Plan::default());
-}
-
-#[test]
-fn the_evidence_of_a_push_tells_what_the_gates_said_right_before_it() {
-    let open = [gate("true", BEFORE)];
-    let mut scene = Scene::new(json!({})).asked(&open);
-    let commit = scene.effect();
-    scene.pass(SignedDuration::from_mins(5));
-    scene.ask(&open);
-    scene.tell(&commit, committed());
-    let status = scene.status();
-    assert_eq!(status.promoted_at, Some(scene.now));
-    let gates = status.evidence.unwrap().policy_gates.unwrap();
-    assert_eq!(gates[0].evaluated_at, Some(scene.now));
 }
 
 #[test]
@@ -745,7 +616,7 @@ fn a_rollback_counts_only_if_there_is_something_to_go_back_to() {
     assert_eq!(trusted_previous(&key, &same, &others).unwrap().metadata.name.as_deref(), Some("v1"));
 }
 
-fn place(directory: &str) -> Place {
+pub(super) fn place(directory: &str) -> Place {
     Place::of("https://git.example/app.git", "main", &[kardinal_policy::Written::tree(directory)])
 }
 
@@ -774,24 +645,6 @@ fn an_override_counts_where_the_organisation_wrote_it_and_for_whom() {
         scene.plan();
         assert_eq!(scene.state() == PromotionState::Promoting, open);
     }
-}
-
-#[test]
-fn a_forced_merge_over_a_closed_gate_is_recorded_as_such() {
-    let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).asked(&[gate("false", BEFORE)]);
-    state(&mut scene, "WaitingForMerge", json!({"commit": "c1", "prNumber": "3", "prState": "open"}));
-    scene.pull_request = Some(PullRequest {
-        head: "c1".to_owned(),
-        merged_at: Some(scene.now),
-        merged_by: Some("mallory".to_owned()),
-        ..merged_pull_request()
-    });
-    scene.plan();
-    let gates = serde_json::to_value(scene.status().evidence.unwrap().policy_gates).unwrap();
-    assert_eq!((&gates[0]["name"], &gates[0]["result"]), (&json!("never"), &json!("fail")), "{gates}");
-    assert_eq!(gates[0]["forcedBy"], "mallory");
-    assert_eq!((&gates[1]["name"], &gates[1]["result"]), (&json!("soak"), &json!("pass")), "{gates}");
-    assert_eq!(gates[1].get("forcedBy"), None);
 }
 
 #[test]
