@@ -48,15 +48,9 @@ impl Controller {
         else {
             return true;
         };
-        let of_bundle = || (facets::BUNDLE, bundle.to_owned());
-        let verified = steps
-            .filed(Some(namespace), of_bundle())
-            .filter(|(_, step)| text(step.tree(), STATE) == "Verified")
-            .count();
-        graphs.filed(Some(namespace), of_bundle()).all(|(_, graph)| {
-            let nodes = graph.tree().pointer("/spec/nodes").and_then(Value::as_array).into_iter().flatten();
-            nodes.filter(|node| text(node, "/template/kind") == "PromotionStep").count() <= verified
-        })
+        let verified = steps.filed(Some(namespace), (facets::VERIFIED, bundle.to_owned())).count();
+        let graphs = graphs.filed(Some(namespace), (facets::BUNDLE, bundle.to_owned()));
+        graphs.map(|(_, graph)| graph.filed_under(facets::MAKES_STEP).count()).all(|steps| steps <= verified)
     }
 
     fn bundles_of(&self, namespace: &str, pipeline: &str) -> Vec<Key> {
@@ -79,7 +73,7 @@ impl driver::Controller for Controller {
         if let Change::Kind(_) = change {
             return all_keys::<Bundle>(&self.view());
         }
-        if let Some(bundle) = about(change, &gvk::<Bundle>()) {
+        if let Some(bundle) = about::<Bundle>(change) {
             let (namespace, name) = key_of(bundle);
             // A newer Bundle may take the place of older ones.
             let mut all = match concerns_others(change) {
@@ -89,18 +83,18 @@ impl driver::Controller for Controller {
             all.push((namespace, name));
             return all;
         }
-        if let Some(step) = about(change, &gvk::<PromotionStep>()) {
+        if let Some(step) = about::<PromotionStep>(change) {
             return vec![(key_of(step).0, text(step, "/spec/bundleRef").to_owned())];
         }
-        if let Some(pipeline) = about(change, &gvk::<Pipeline>()) {
+        if let Some(pipeline) = about::<Pipeline>(change) {
             let (namespace, name) = key_of(pipeline);
             return self.bundles_of(&namespace, &name);
         }
-        if let Some(graph) = about(change, &gvk::<Graph>()) {
+        if let Some(graph) = about::<Graph>(change) {
             let namespace = key_of(graph).0;
             return facets::carried_by(graph).map(|name| (namespace.clone(), name.to_owned())).collect();
         }
-        match about(change, &gvk::<PolicyGate>()) {
+        match about::<PolicyGate>(change) {
             // Instances belong to one Bundle; templates matter only when a Graph is made.
             Some(gate) if !label(gate, BUNDLE_LABEL).is_empty() => {
                 vec![(key_of(gate).0, label(gate, BUNDLE_LABEL).to_owned())]
@@ -110,7 +104,7 @@ impl driver::Controller for Controller {
     }
 
     fn patience(&self, change: &Change) -> SignedDuration {
-        let step = about(change, &gvk::<PromotionStep>());
+        let step = about::<PromotionStep>(change);
         let (old, new) = match before_and_after(change) {
             // It has only been planned.
             (None, Some(_)) if step.is_some() => return crate::PACE,
@@ -192,7 +186,7 @@ impl driver::Controller for Controller {
 /// Whether a change of one Bundle may matter to the others of its Pipeline, and not only to its own record.
 fn concerns_others(change: &Change) -> bool {
     let Change::Object { id, .. } = change else { return true };
-    if id.gvk != gvk::<Bundle>() {
+    if !objects::is::<Bundle>(&id.gvk) {
         return false;
     }
     let place = |bundle: &Value| {
@@ -306,14 +300,16 @@ async fn act(context: &Context, namespace: &str, effect: &Effect) -> Result<(), 
         Effect::CreateBundle(bundle) => {
             create(context, &place(&gvk::<Bundle>(), name(&bundle.metadata)), bundle).await
         }
-        Effect::DeleteGraph { name, uid } => context.writer.delete(&place(&gvk::<Graph>(), name), uid).await,
+        Effect::DeleteGraph { name, uid } => {
+            context.writer.delete(&place(&gvk::<Graph>(), name), uid).await.map(drop)
+        }
         Effect::DeleteBundle { name, uid } => {
-            context.writer.delete(&place(&gvk::<Bundle>(), name), uid).await
+            context.writer.delete(&place(&gvk::<Bundle>(), name), uid).await.map(drop)
         }
     };
     match answer {
         // A name that is taken is seen in the next pass, which knows what it means.
-        Answer::Done(_) | Answer::Gone(_) | Answer::Conflict(_) => Ok(()),
+        Answer::Done(()) | Answer::Gone(_) | Answer::Conflict(_) => Ok(()),
         Answer::Refused(message) | Answer::Fault(message) => Err(message),
     }
 }
@@ -322,7 +318,7 @@ fn name(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -
     metadata.name.as_deref().unwrap_or_default()
 }
 
-async fn create<T: serde::Serialize>(context: &Context, id: &ObjectId, object: &T) -> Answer {
+async fn create<T: serde::Serialize>(context: &Context, id: &ObjectId, object: &T) -> Answer<()> {
     let body = serde_json::to_value(object).unwrap_or_default();
     let answer = match context.writer.create(id, &body, MANAGER).await {
         // Not every conflict is about the name: a quota that moves answers the same. Only what is there is done.
@@ -332,6 +328,5 @@ async fn create<T: serde::Serialize>(context: &Context, id: &ObjectId, object: &
         },
         answer => answer,
     };
-    context.remember(id, &answer);
-    answer
+    context.remember(id, answer)
 }

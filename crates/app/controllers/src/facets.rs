@@ -16,6 +16,10 @@ pub(crate) const REVISION_OF: &str = "revision of Graph";
 pub(crate) const UID: &str = "uid";
 /// A Graph that carries the Bundle, a step of it, or a gate that was made for it; whatever may be a template of gates has "".
 pub(crate) const BUNDLE: &str = "Bundle";
+/// A Graph, by each of its nodes that makes a step.
+pub(crate) const MAKES_STEP: &str = "makes step";
+/// A step that is verified, by its Bundle.
+pub(crate) const VERIFIED: &str = "verified";
 /// A Bundle of the Pipeline, or a step of one.
 pub(crate) const PIPELINE: &str = "Pipeline";
 /// A Pipeline, by a namespace that it adds to those that are searched for templates of gates.
@@ -58,6 +62,9 @@ pub(crate) fn of(gvk: &Gvk, object: &Value) -> Vec<Facet> {
         (kardinal_api::graph::GROUP, "Graph") => {
             all.push((UID, text(object, "/metadata/uid").to_owned()));
             all.extend(carried_by(object).map(|bundle| (BUNDLE, bundle.to_owned())));
+            let nodes = object.pointer("/spec/nodes").and_then(Value::as_array).into_iter().flatten();
+            let steps = nodes.filter(|node| text(node, "/template/kind") == "PromotionStep");
+            all.extend(steps.map(|node| (MAKES_STEP, text(node, "/id").to_owned())));
         }
         (kardinal_api::graph::GROUP, "GraphRevision") => {
             all.extend(owners(object).map(|owner| (REVISION_OF, text(owner, "/uid").to_owned())));
@@ -107,7 +114,11 @@ fn of_step(step: &Value, all: &mut Vec<Facet>) {
     if !label(step, SHARD_LABEL).is_empty() {
         all.push((SHARDED, String::new()));
     }
-    let ended = matches!(text(step, "/status/state"), "Verified" | "Failed");
+    let state = text(step, "/status/state");
+    if state == "Verified" {
+        all.push((VERIFIED, bundle.to_owned()));
+    }
+    let ended = matches!(state, "Verified" | "Failed");
     // One that has ended may still have to close its pull request.
     if ended && text(step, "/status/outputs/prState") != "open" {
         return;
@@ -120,7 +131,7 @@ fn of_step(step: &Value, all: &mut Vec<Facet>) {
     if !branch.is_empty() {
         all.push((MOVING_BY, branch.to_owned()));
     }
-    if text(step, "/status/state") == "WaitingForMerge" {
+    if state == "WaitingForMerge" {
         all.push((MERGING, String::new()));
     }
     let gates = step.pointer("/spec/requiredGates").and_then(Value::as_array).into_iter().flatten();

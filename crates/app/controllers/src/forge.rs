@@ -162,13 +162,13 @@ impl driver::Controller for Controller {
         if let Change::Kind(_) = change {
             return all_keys::<Repository>(&self.view());
         }
-        if let Some(request) = about(change, &gvk::<PullRequest>()) {
+        if let Some(request) = about::<PullRequest>(change) {
             return vec![(key_of(request).0, text(request, "/spec/repository").to_owned())];
         }
-        if let Some(step) = about(change, &gvk::<PromotionStep>()) {
+        if let Some(step) = about::<PromotionStep>(change) {
             return self.pushed_by(step, change).into_iter().collect();
         }
-        about(change, &gvk::<Repository>()).map(key_of).into_iter().collect()
+        about::<Repository>(change).map(key_of).into_iter().collect()
     }
 
     async fn pass(&self, key: &Key) -> Next {

@@ -101,13 +101,18 @@ pub(crate) fn label<'a>(object: &'a Value, name: &str) -> &'a str {
 }
 
 /// The object of this kind that a change is about, in its newest form that is known.
-pub(crate) fn about<'a>(change: &'a Change, wanted: &Gvk) -> Option<&'a Value> {
+pub(crate) fn about<K: Resource<DynamicType = ()>>(change: &Change) -> Option<&Value> {
     match change {
-        Change::Object { id, old, new } if id.gvk == *wanted => {
+        Change::Object { id, old, new } if is::<K>(&id.gvk) => {
             new.as_ref().or(old.as_ref()).map(|object| object.tree())
         }
         _ => None,
     }
+}
+
+/// Whether a kind is that of one of our types. Asked of every change, so nothing is made for it.
+pub(crate) fn is<K: Resource<DynamicType = ()>>(gvk: &Gvk) -> bool {
+    gvk.kind == K::kind(&()) && gvk.group == K::group(&()) && gvk.version == K::version(&())
 }
 
 /// The object that a change is about, as it was and as it is.
@@ -140,28 +145,29 @@ impl Context {
         metadata: &ObjectMeta,
         status: &S,
         manager: &str,
-    ) -> Answer {
+    ) -> Answer<()> {
         let object = json!({
             "apiVersion": id.gvk.api_version(),
             "kind": id.gvk.kind,
             "metadata": {"name": id.name, "namespace": id.namespace, "uid": metadata.uid},
             "status": serde_json::to_value(status).unwrap_or_default(),
         });
-        let answer = self.writer.apply(id, Some("status"), &object, manager, true).await;
-        self.remember(id, &answer);
-        answer
+        self.remember(id, self.writer.apply(id, Some("status"), &object, manager, true).await)
     }
 
     /// Takes the whole status of exactly this object away, whoever wrote it.
-    pub(crate) async fn forget_status(&self, id: &ObjectId, metadata: &ObjectMeta, manager: &str) -> Answer {
+    pub(crate) async fn forget_status(
+        &self,
+        id: &ObjectId,
+        metadata: &ObjectMeta,
+        manager: &str,
+    ) -> Answer<()> {
         // The version keeps a status that was written in between.
         let patch = json!({
             "metadata": {"resourceVersion": metadata.resource_version, "uid": metadata.uid},
             "status": null,
         });
-        let answer = self.writer.merge(id, Some("status"), &patch, manager).await;
-        self.remember(id, &answer);
-        answer
+        self.remember(id, self.writer.merge(id, Some("status"), &patch, manager).await)
     }
 
     /// Writes the status of exactly this object and tells of its transitions; otherwise says when to look again.
@@ -175,7 +181,7 @@ impl Context {
         now: Timestamp,
     ) -> Result<(), Next> {
         match self.write_status(id, metadata, status, manager).await {
-            Answer::Done(_) => {
+            Answer::Done(()) => {
                 self.tell(manager, id, metadata.uid.as_deref().unwrap_or_default(), notes, now).await;
                 Ok(())
             }
@@ -195,7 +201,7 @@ impl Context {
         finalizer: &str,
         on: bool,
         manager: &str,
-    ) -> Answer {
+    ) -> Answer<()> {
         let others = metadata.finalizers.iter().flatten().filter(|name| *name != finalizer).cloned();
         let finalizers: Vec<String> = others.chain(on.then(|| finalizer.to_owned())).collect();
         // The version makes a concurrent change of the list a conflict instead of a loss.
@@ -205,17 +211,13 @@ impl Context {
             "uid": metadata.uid,
         }});
         let answer = self.writer.merge(id, None, &patch, manager).await;
-        if on {
-            self.remember(id, &answer);
-        }
-        answer
+        // One that loses its last finalizer may be gone by now.
+        if on { self.remember(id, answer) } else { answer.map(drop) }
     }
 
     /// Our own writes are visible to the next pass without waiting for their watch events.
-    pub(crate) fn remember(&self, id: &ObjectId, answer: &Answer) {
-        if let Answer::Done(object) = answer {
-            self.watches.remember(&id.gvk, object.clone());
-        }
+    pub(crate) fn remember(&self, id: &ObjectId, answer: Answer) -> Answer<()> {
+        answer.map(|object| self.watches.remember(&id.gvk, object))
     }
 
     /// Records transitions as Events.

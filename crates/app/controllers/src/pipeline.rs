@@ -70,18 +70,18 @@ impl driver::Controller for Controller {
         if let Change::Kind(_) = change {
             return all_keys::<Pipeline>(&self.view());
         }
-        if let Some(step) = about(change, &gvk::<PromotionStep>()) {
+        if let Some(step) = about::<PromotionStep>(change) {
             return vec![(key_of(step).0, text(step, "/spec/pipeline").to_owned())];
         }
-        if let Some(bundle) = about(change, &gvk::<Bundle>()) {
+        if let Some(bundle) = about::<Bundle>(change) {
             return vec![(key_of(bundle).0, label(bundle, PIPELINE_LABEL).to_owned())];
         }
-        about(change, &gvk::<Pipeline>()).map(key_of).into_iter().collect()
+        about::<Pipeline>(change).map(key_of).into_iter().collect()
     }
 
     fn patience(&self, change: &Change) -> SignedDuration {
         // How it stands follows from its steps, many of which may get on at once.
-        match about(change, &gvk::<PromotionStep>()) {
+        match about::<PromotionStep>(change) {
             Some(_) => crate::PACE,
             None => SignedDuration::ZERO,
         }

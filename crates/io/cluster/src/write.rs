@@ -12,9 +12,9 @@ use crate::kinds::{Kinds, Resolved};
 
 /// How the server answered a write.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum Answer<T = Value> {
     /// Done; the object as it is now.
-    Done(Value),
+    Done(T),
     /// There is no such object (any more), or no such namespace.
     Gone(String),
     /// Somebody else owns a field, or the object is another one by now.
@@ -23,6 +23,19 @@ pub enum Answer {
     Refused(String),
     /// The world failed; the same request may succeed later.
     Fault(String),
+}
+
+impl<T> Answer<T> {
+    /// The same answer, with something else made of the object.
+    pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Answer<U> {
+        match self {
+            Answer::Done(object) => Answer::Done(make(object)),
+            Answer::Gone(message) => Answer::Gone(message),
+            Answer::Conflict(message) => Answer::Conflict(message),
+            Answer::Refused(message) => Answer::Refused(message),
+            Answer::Fault(message) => Answer::Fault(message),
+        }
+    }
 }
 
 /// Writes objects of any kind.

@@ -113,7 +113,7 @@ impl World {
     pub(crate) fn get(&self, path: &str) -> Option<Value> {
         let (target, _) = parse(path);
         let object = self.model.get(&target).ok()?;
-        Some(object.value_as(&target.api_version()).into_owned())
+        Some(object.value_as(&target.api_version()))
     }
 
     pub(crate) fn must(&self, path: &str) -> Value {

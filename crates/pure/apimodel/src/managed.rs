@@ -180,11 +180,9 @@ fn stored(object: &Value) -> Managers {
     Managers::of(object).unwrap_or_default()
 }
 
-/// Removes the managed fields of an object.
-pub(crate) fn clear(object: &mut Value) {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
+/// Takes the managed fields out of an object.
+pub(crate) fn clear(object: &mut Value) -> Option<Value> {
+    object.get_mut("metadata").and_then(Value::as_object_mut)?.remove("managedFields")
 }
 
 /// Takes out the fields that no manager ever owns, because the server sets them or because they name the object.

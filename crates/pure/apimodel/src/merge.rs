@@ -117,9 +117,10 @@ pub(crate) fn shown_kind(api_version: &str, kind: &str) -> String {
 ///
 /// `live` is `None` when the object does not exist: the answer is then the object to create. Applying what is
 /// there already answers the live object unchanged, times included. The operation of `manager` is taken to be apply.
+/// `live` is lent without its managed fields while the merge runs, which saves a copy of it; afterwards it is as it was.
 pub fn server_side_apply(
     schema: &Schema,
-    live: Option<&Value>,
+    live: Option<&mut Value>,
     applied: &Value,
     manager: &Manager<'_>,
     force: bool,
@@ -131,27 +132,23 @@ pub fn server_side_apply(
         let shown = shown_kind(manager.api_version, kind);
         ApplyError::Invalid(format!("failed to create typed patch object (/{name}; {shown}): {problem}"))
     })?;
-    let mut managers = match live {
-        Some(live) => Managers::of(live)?,
-        None => Managers::default(),
+    let Some(live) = live else {
+        let base = Value::Object(Map::new());
+        return Apply { schema, base: &base, applied, manager, now }.finish(Managers::default(), force);
     };
-    let mut base = live.cloned().unwrap_or_else(|| Value::Object(Map::new()));
-    clear(&mut base);
-    if managers.entries.is_empty() && live.is_some() {
+    let mut managers = Managers::of(live)?;
+    let managed = clear(live);
+    if managers.entries.is_empty() {
         let before = Manager { name: BEFORE_FIRST_APPLY, subresource: "", ..*manager };
-        managers.update(schema, None, &base, &before, now);
+        managers.update(schema, None, live, &before, now);
     }
-    managers.reconcile(schema);
-    let apply = Apply { schema, base: &base, applied, manager, now };
-    let (mut object, managers) = if manager.name == KUBECTL {
-        let (mut object, managers) = apply.run_for_kubectl(managers, force)?;
-        last_applied::refresh(&mut object, applied);
-        (object, managers)
-    } else {
-        apply.run(managers, force)?
-    };
-    managers.write(&mut object);
-    Ok(object)
+    let result = Apply { schema, base: live, applied, manager, now }.finish(managers, force);
+    if let (Some(managed), Some(metadata)) =
+        (managed, live.get_mut("metadata").and_then(Value::as_object_mut))
+    {
+        metadata.insert("managedFields".to_owned(), managed);
+    }
+    result
 }
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
@@ -189,6 +186,19 @@ struct Apply<'a> {
 }
 
 impl Apply<'_> {
+    fn finish(&self, mut managers: Managers, force: bool) -> Result<Value, ApplyError> {
+        managers.reconcile(self.schema);
+        let (mut object, managers) = if self.manager.name == KUBECTL {
+            let (mut object, managers) = self.run_for_kubectl(managers, force)?;
+            last_applied::refresh(&mut object, self.applied);
+            (object, managers)
+        } else {
+            self.run(managers, force)?
+        };
+        managers.write(&mut object);
+        Ok(object)
+    }
+
     fn run(&self, mut managers: Managers, force: bool) -> Result<(Value, Managers), ApplyError> {
         let identity = Identity::of(self.manager, Operation::Apply);
         let ty = TypeRef::root(self.schema);

@@ -225,7 +225,7 @@ impl Outcome {
     /// The body as a value.
     pub fn value(&self) -> Cow<'_, Value> {
         match &self.body {
-            Answer::Object { object, api_version } => object.value_as(api_version),
+            Answer::Object { object, api_version } => Cow::Owned(object.value_as(api_version)),
             Answer::Value(value) => Cow::Borrowed(value),
         }
     }

@@ -92,7 +92,7 @@ impl Object {
             return Cow::Borrowed(&self.json);
         }
         if api_version == events::ALIAS_VERSION {
-            return Cow::Owned(serde_json::to_vec(&*self.value_as(api_version)).unwrap_or_default());
+            return Cow::Owned(serde_json::to_vec(&self.value_as(api_version)).unwrap_or_default());
         }
         let prefix = format!("{{\"apiVersion\":\"{}\"", self.api_version());
         let mut out = format!("{{\"apiVersion\":\"{api_version}\"").into_bytes();
@@ -100,11 +100,11 @@ impl Object {
             out.extend_from_slice(rest);
             return Cow::Owned(out);
         }
-        Cow::Owned(serde_json::to_vec(&*self.value_as(api_version)).unwrap_or_default())
+        Cow::Owned(serde_json::to_vec(&self.value_as(api_version)).unwrap_or_default())
     }
 
     /// The parsed form with another `apiVersion`.
-    pub fn value_as(&self, api_version: &str) -> Cow<'_, Value> {
+    pub fn value_as(&self, api_version: &str) -> Value {
         let mut value = self.value();
         if api_version == events::ALIAS_VERSION {
             events::to_alias(&mut value);
@@ -113,7 +113,7 @@ impl Object {
         {
             map.insert("apiVersion".into(), api_version.into());
         }
-        Cow::Owned(value)
+        value
     }
 
     /// `metadata.resourceVersion` as a number.

@@ -43,8 +43,8 @@ pub(super) async fn act(context: &Context, observation: &Observation, stages: Ve
 /// One effect and what came of it.
 enum Done {
     Walked(Box<Action>, Outcome),
-    Kept(Answer),
-    Released(Answer),
+    Kept(Answer<()>),
+    Released(Answer<()>),
 }
 
 impl Outcomes {
@@ -67,7 +67,7 @@ impl Outcomes {
         }
     }
 
-    fn keep(&mut self, answer: &Answer) {
+    fn keep(&mut self, answer: &Answer<()>) {
         match answer {
             Answer::Done(_) | Answer::Gone(_) => self.progressed = true,
             Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
@@ -92,11 +92,10 @@ async fn run(context: &Context, observation: &Observation, effect: Effect) -> Do
                 Answer::Conflict(_) => context.writer.get(&id).await,
                 answer => answer,
             };
-            context.remember(&id, &answer);
-            Done::Kept(answer)
+            Done::Kept(context.remember(&id, answer))
         }
         Effect::DropRevision { name, uid } => {
-            Done::Kept(context.writer.delete(&revision_id(observation, name), &uid).await)
+            Done::Kept(context.writer.delete(&revision_id(observation, name), &uid).await.map(drop))
         }
         Effect::Walk(action) => {
             let outcome = walk(context, observation, &action).await;
@@ -133,9 +132,8 @@ async fn walk(context: &Context, observation: &Observation, action: &Action) -> 
         }
         Action::Delete { id, uid, .. } => writer.delete(id, uid).await,
     };
-    match (&answer, action) {
-        (_, Action::Delete { .. }) => {}
-        _ => context.remember(action.id(), &answer),
+    if !matches!(action, Action::Delete { .. }) {
+        context.remember(action.id(), answer.clone());
     }
     match (answer, action) {
         (Answer::Done(object), _) => Outcome::Done(object),
@@ -171,11 +169,11 @@ fn identity_only(id: &ObjectId, uid: &str) -> Value {
 }
 
 /// Puts our finalizer on the Graph or takes it off.
-async fn set_finalizer(context: &Context, observation: &Observation, on: bool) -> Answer {
+async fn set_finalizer(context: &Context, observation: &Observation, on: bool) -> Answer<()> {
     context.set_finalizer(&observation.id(), &observation.graph.metadata, FINALIZER, on, MANAGER).await
 }
 
-async fn record_kinds(context: &Context, observation: &Observation, kinds: Vec<KindReference>) -> Answer {
+async fn record_kinds(context: &Context, observation: &Observation, kinds: Vec<KindReference>) -> Answer<()> {
     let mut status = observation.graph.status.clone().unwrap_or_default();
     status.kinds = kinds;
     apply_status(context, observation, &status).await
@@ -197,7 +195,7 @@ pub(super) async fn write_status(
     }
 }
 
-async fn apply_status(context: &Context, observation: &Observation, status: &GraphStatus) -> Answer {
+async fn apply_status(context: &Context, observation: &Observation, status: &GraphStatus) -> Answer<()> {
     context.write_status(&observation.id(), &observation.graph.metadata, status, MANAGER).await
 }
 

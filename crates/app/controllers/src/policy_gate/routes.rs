@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::driver::Key;
 use crate::facets;
-use crate::objects::{about, all_keys, before_and_after, gvk, key_of, keys};
+use crate::objects::{about, all_keys, before_and_after, key_of, keys};
 
 /// How long templates wait to say whether a Pipeline has what they guard: nobody else waits for that, and one Pipeline
 /// can have many templates and change many times.
@@ -21,16 +21,16 @@ pub(super) fn route(view: &View, change: &Change, policy_namespaces: &[String]) 
     if let Change::Kind(_) = change {
         return all_keys::<PolicyGate>(view);
     }
-    if let Some(gate) = about(change, &gvk::<PolicyGate>()) {
+    if let Some(gate) = about::<PolicyGate>(change) {
         let key = key_of(gate);
         let mut all = instances(view, &key);
         all.push(key);
         return all;
     }
-    if about(change, &gvk::<Pipeline>()).is_some() {
+    if about::<Pipeline>(change).is_some() {
         return templates(view, before_and_after(change), policy_namespaces);
     }
-    let Some(bundle) = about(change, &gvk::<Bundle>()) else { return Vec::new() };
+    let Some(bundle) = about::<Bundle>(change) else { return Vec::new() };
     let (namespace, name) = key_of(bundle);
     let found = |facet, value: &str| keys::<PolicyGate>(view, Some(&namespace), facet, value);
     found(facets::BUNDLE, &name).into_iter().chain(found(facets::BY_HAND, "")).collect()
@@ -38,7 +38,7 @@ pub(super) fn route(view: &View, change: &Change, policy_namespaces: &[String]) 
 
 /// How long they may take.
 pub(super) fn patience(change: &Change) -> SignedDuration {
-    match about(change, &gvk::<Pipeline>()) {
+    match about::<Pipeline>(change) {
         Some(_) => TOGETHER,
         None => SignedDuration::ZERO,
     }

@@ -56,7 +56,7 @@ async fn finalizer(controller: &Controller, observation: &Observation, on: bool)
 }
 
 /// What came of a write to the step itself: one that is gone needs none any more.
-fn of_write(answer: Answer) -> Outcome {
+fn of_write(answer: Answer<()>) -> Outcome {
     match answer {
         Answer::Done(_) | Answer::Gone(_) => Outcome::Done,
         Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {

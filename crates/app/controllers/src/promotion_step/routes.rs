@@ -78,7 +78,7 @@ pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
         }
         return all;
     }
-    if let Some(step) = about(change, &gvk::<PromotionStep>()) {
+    if let Some(step) = about::<PromotionStep>(change) {
         let key = key_of(step);
         if refreshed(change) {
             controller.read_again(std::slice::from_ref(&key));
@@ -91,7 +91,7 @@ pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
         }
         all.push(key);
     }
-    if let Some(gate) = about(change, &gvk::<PolicyGate>()) {
+    if let Some(gate) = about::<PolicyGate>(change) {
         let (namespace, name) = key_of(gate);
         all.extend(controller.steps(&namespace, facets::MOVING_PAST, &name));
         if controller.context.policy_namespaces.contains(&namespace) && asks_anew(change) {
@@ -103,15 +103,15 @@ pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
             all.extend(controller.steps(&namespace, facets::MOVING_PIPELINE, pipeline));
         }
     }
-    if let Some(bundle) = about(change, &gvk::<Bundle>()) {
+    if let Some(bundle) = about::<Bundle>(change) {
         let (namespace, name) = key_of(bundle);
         all.extend(controller.steps(&namespace, facets::MOVING_BUNDLE, &name));
     }
-    if let Some(pipeline) = about(change, &gvk::<Pipeline>()) {
+    if let Some(pipeline) = about::<Pipeline>(change) {
         let (namespace, name) = key_of(pipeline);
         all.extend(controller.steps(&namespace, facets::MOVING_PIPELINE, &name));
     }
-    if let Some(request) = about(change, &gvk::<forge::PullRequest>()) {
+    if let Some(request) = about::<forge::PullRequest>(change) {
         let (namespace, _) = key_of(request);
         let head = text(request, "/spec/head");
         let waiting = controller.steps(&namespace, facets::MOVING_BY, head);

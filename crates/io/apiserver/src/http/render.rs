@@ -67,10 +67,9 @@ impl Shape {
     pub(crate) fn list(&self, list: &List) -> Bytes {
         match (self.form, &self.columns) {
             (Form::Table, Some(columns)) => {
-                let objects: Vec<Cow<'_, Value>> =
+                let objects: Vec<Value> =
                     list.items.iter().map(|object| object.value_as(&self.api_version)).collect();
-                let rows = objects.iter().map(AsRef::as_ref);
-                text(&columns.table(rows, list.metadata(), self.include, true, self.now()))
+                text(&columns.table(&objects, list.metadata(), self.include, true, self.now()))
             }
             (Form::Metadata, _) => {
                 let items: Vec<Value> = list.items.iter().map(|object| partial(&object.metadata())).collect();
@@ -124,7 +123,7 @@ impl Shape {
             (Form::Table, Some(columns)) => {
                 let metadata = json!({ "resourceVersion": object.resource_version().to_string() });
                 let value = object.value_as(&self.api_version);
-                Some(columns.table([value.as_ref()], metadata, self.include, headers, self.now()))
+                Some(columns.table([&value], metadata, self.include, headers, self.now()))
             }
             (Form::Metadata, _) => Some(partial(&object.metadata())),
             _ => None,

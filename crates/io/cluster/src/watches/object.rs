@@ -4,11 +4,14 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::Facet;
 use super::room::Taken;
+use super::store::Name;
 
 /// One object as last seen. A tree takes ten times the room of its text, so an object that nobody has looked at
 /// lately is kept as text and becomes a tree again when somebody does.
@@ -106,6 +109,35 @@ impl Object {
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.text())
+    }
+}
+
+/// Which object a text is about, and which version of it.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) name: Name,
+    pub(super) version: u64,
+}
+
+impl Head {
+    /// Reads no more of the text than this.
+    pub(super) fn read(object: &RawValue) -> Result<Head, kube::Error> {
+        #[derive(Deserialize)]
+        struct Sent {
+            metadata: Metadata,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata {
+            #[serde(default)]
+            namespace: String,
+            name: String,
+            #[serde(default)]
+            resource_version: String,
+        }
+        let Sent { metadata } = serde_json::from_str(object.get()).map_err(kube::Error::SerdeError)?;
+        let version = metadata.resource_version.parse().unwrap_or_default();
+        Ok(Head { name: (metadata.namespace, metadata.name), version })
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kardinal_graph::{Gvk, KindScope, ObjectId};
 use serde_json::Value;
 
-use super::object::{Object, version_of};
+use super::object::{Head, Object};
 use super::{Change, Facet};
 
 /// Namespace (empty for cluster scope) and name.
@@ -140,15 +140,20 @@ impl Store {
         self.put(object)
     }
 
+    /// Whether an object was seen in this version or a later one, so that an event about it tells nothing new.
+    pub(super) fn knows(&self, head: &Head) -> bool {
+        self.objects.get(&head.name).is_some_and(|known| known.version() >= head.version)
+    }
+
     /// An object as the server answered one of our writes.
     pub(crate) fn put_answer(&mut self, object: (Name, Object)) -> Option<Change> {
         // A deletion that the watch has told already is newer than this answer.
         (self.synced && object.1.version() > self.seen).then(|| self.put(object)).flatten()
     }
 
-    pub(crate) fn remove_event(&mut self, object: &Value) -> Option<Change> {
-        self.seen = self.seen.max(version_of(object));
-        self.take(&name_of(object))
+    pub(super) fn remove_event(&mut self, head: &Head) -> Option<Change> {
+        self.seen = self.seen.max(head.version);
+        self.take(&head.name)
     }
 
     /// Forgets everything: the kind is not served any more.
@@ -272,6 +277,21 @@ mod tests {
         store.filed(namespace, ("team", "red".to_owned())).map(|(name, _)| name.1.clone()).collect()
     }
 
+    fn head(name: &str, version: u64) -> Head {
+        Head::read(&serde_json::value::to_raw_value(&tree(name, version)).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn an_event_that_tells_of_our_own_write_is_known() {
+        let mut store = store(&[("a", 3)], 5);
+        store.put_answer(object("a", 9));
+        assert!(store.knows(&head("a", 7)) && store.knows(&head("a", 9)));
+        assert!(!store.knows(&head("a", 10)) && !store.knows(&head("b", 9)));
+        // What was deleted meanwhile is not brought back by an answer that is older than the event.
+        store.remove_event(&head("a", 11));
+        assert!(store.put_answer(object("a", 10)).is_none());
+    }
+
     #[test]
     fn an_older_event_never_undoes_our_own_write() {
         let mut store = store(&[("a", 3)], 5);
@@ -283,7 +303,7 @@ mod tests {
     #[test]
     fn an_answer_older_than_a_deletion_brings_nothing_back() {
         let mut store = store(&[("a", 3)], 5);
-        store.remove_event(&tree("a", 8));
+        store.remove_event(&head("a", 8));
         store.put_answer(object("a", 7));
         assert!(names(&store).is_empty());
         assert!(reds(&store, None).is_empty());

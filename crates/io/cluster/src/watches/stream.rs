@@ -9,9 +9,10 @@ use http_body_util::LengthLimitError;
 use kube::core::params::{ListParams, WatchParams};
 use kube::core::{Request, Status, WatchEvent};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::object::{Object, version_of};
+use super::object::{Head, Object, version_of};
 use super::room::{Full, Keeping};
 use super::{Change, KindWatch, Name};
 use crate::kinds::{Kinds, Resolved};
@@ -193,7 +194,7 @@ async fn stream(
 ) -> Result<End, kube::Error> {
     let params = WatchParams { bookmarks: true, ..WatchParams::default() };
     let request = request.watch(&params, &version.to_string()).map_err(kube::Error::BuildRequest)?;
-    let events = match in_time(client.request_events::<Value>(request)).await {
+    let events = match in_time(client.request_events::<Box<RawValue>>(request)).await {
         Ok(events) => events,
         Err(kube::Error::Api(status)) if status.code == 410 => return Ok(End::Relist),
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(End::NotServed),
@@ -215,13 +216,20 @@ async fn stream(
         };
         let change = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                let object = watch.keeping.keep(object).map_err(|full| kube::Error::Service(full.into()))?;
-                version = version.max(object.1.version());
+                let head = Head::read(&object)?;
+                version = version.max(head.version);
+                // Most events tell of our own writes, whose answers are here already: those need no tree.
+                if watch.read().knows(&head) {
+                    continue;
+                }
+                let tree: Value = serde_json::from_str(object.get()).map_err(kube::Error::SerdeError)?;
+                let object = watch.keeping.keep(tree).map_err(|full| kube::Error::Service(full.into()))?;
                 watch.write(|store| store.put_event(object))
             }
             WatchEvent::Deleted(object) => {
-                version = version.max(version_of(&object));
-                watch.write(|store| store.remove_event(&object))
+                let head = Head::read(&object)?;
+                version = version.max(head.version);
+                watch.write(|store| store.remove_event(&head))
             }
             WatchEvent::Bookmark(bookmark) => {
                 version = version.max(bookmark.metadata.resource_version.parse().unwrap_or_default());

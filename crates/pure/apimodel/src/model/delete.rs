@@ -51,7 +51,7 @@ impl Work<'_> {
                 continue;
             }
             let key = Key::new(Arc::clone(&definition.name), object.namespace(), object.name());
-            items.push(object.value_as(&place.api_version()).into_owned());
+            items.push(object.value_as(&place.api_version()));
             self.delete_one(place, key, object, options)?;
         }
         let body = json!({

@@ -1,7 +1,5 @@
 //! PATCH in its four forms.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::body::{self, Door, patch_refused};
@@ -10,7 +8,7 @@ use super::options::{FieldValidation, WriteOptions};
 use super::pipeline::{Place, Work};
 use super::update::check_preconditions;
 use super::{Outcome, PatchKind};
-use crate::managed::{Manager, Operation};
+use crate::managed::{Manager, Operation, clear};
 use crate::merge::{self, ApplyError};
 use crate::meta;
 use crate::object::Object;
@@ -50,7 +48,8 @@ impl Work<'_> {
         check_result(place, &live, &mut new)?;
         body::prune(place, &mut new, options, Door::Patch, &mut self.warnings)?;
         check_preconditions(place, &old, &mut new)?;
-        self.replace(place, key, &old, new, |work, place, old, new| {
+        let before = stored_form(&old, live);
+        self.replace(place, key, (&old, &before), new, |work, place, old, new| {
             work.track(place, Some(old), new, options)
         })
     }
@@ -70,14 +69,16 @@ impl Work<'_> {
         keep_own_part(place, &mut applied);
         let key = place.key();
         let old = self.get(&key);
-        let merged = self.merge(place, old.as_ref(), &applied, options)?;
-        match old {
-            Some(old) => {
+        let mut live = old.as_ref().map(|old| old.value_as(&place.api_version()));
+        let merged = self.merge(place, live.as_mut(), &applied, options)?;
+        match old.zip(live) {
+            Some((old, live)) => {
                 let mut merged = merged;
                 check_preconditions(place, &old, &mut merged)?;
                 // What apply decided about managed fields stands; only a subresource write takes them over.
-                let managed = merged.pointer("/metadata/managedFields").cloned();
-                self.replace(place, key, &old, merged, |_, _, _, new| {
+                let managed = clear(&mut merged);
+                let before = stored_form(&old, live);
+                self.replace(place, key, (&old, &before), merged, |_, _, _, new| {
                     if let Some(managed) = managed {
                         meta::metadata_mut(new).insert("managedFields".into(), managed);
                     }
@@ -102,7 +103,7 @@ impl Work<'_> {
     fn merge(
         &self,
         place: &Place,
-        old: Option<&Arc<Object>>,
+        live: Option<&mut Value>,
         applied: &Value,
         options: &WriteOptions,
     ) -> Result<Value, Status> {
@@ -113,11 +114,18 @@ impl Work<'_> {
             api_version: &api_version,
             subresource: &place.subresource,
         };
-        let live = old.map(|o| o.value_as(&api_version));
         let force = options.force == Some(true);
         let schema = place.version.schema();
-        merge::server_side_apply(&schema, live.as_deref(), applied, &manager, force, self.now)
+        merge::server_side_apply(&schema, live, applied, &manager, force, self.now)
             .map_err(|error| apply_refused(&error))
+    }
+}
+
+/// An object as it is stored, when it is known already as a request sees it: in most cases that is the same.
+fn stored_form(object: &Object, live: Value) -> Value {
+    match live.get("apiVersion").and_then(Value::as_str) == Some(object.api_version()) {
+        true => live,
+        false => object.value(),
     }
 }
 

@@ -101,7 +101,7 @@ fn hide_version(outcome: &mut Outcome, rv: u64, before: Option<u64>) {
     if object.resource_version() <= rv {
         return;
     }
-    let mut value = object.value_as(api_version).into_owned();
+    let mut value = object.value_as(api_version);
     match before {
         Some(version) => value = meta::with_version(value, version),
         None => drop(meta::metadata_mut(&mut value).remove("resourceVersion")),

@@ -87,7 +87,7 @@ impl Work<'_> {
                 Status::invalid_fields("Scale.autoscaling", &place.name, vec![error])
             });
         }
-        let mut new = old.value_as(&place.api_version()).into_owned();
+        let mut new = old.value_as(&place.api_version());
         let version = scale.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
         let version =
             if text_of(&version).is_empty() { old.resource_version().to_string().into() } else { version };
@@ -99,9 +99,10 @@ impl Work<'_> {
         check_uid(place, old, &new)?;
         check_preconditions(place, old, &mut new)?;
         set_path(&mut new, &paths.spec_replicas, replicas.into());
-        let outcome = self.replace(place, place.key(), old, new, |work, place, old, new| {
-            work.track(place, Some(old), new, options);
-        })?;
+        let outcome =
+            self.replace(place, place.key(), (old, &old.value()), new, |work, place, old, new| {
+                work.track(place, Some(old), new, options);
+            })?;
         let Answer::Object { object, .. } = &outcome.body else { return Ok(outcome) };
         let answer = scale_of(object, &place.version)?;
         Ok(Outcome { code: 200, body: Answer::Value(answer), warnings: Vec::new() })

@@ -50,21 +50,20 @@ impl Work<'_> {
         body::check_namespace(place, &mut object)?;
         check_uid(place, &old, &object)?;
         check_preconditions(place, &old, &mut object)?;
-        self.replace(place, key, &old, object, |work, place, old, new| {
+        self.replace(place, key, (&old, &old.value()), object, |work, place, old, new| {
             work.track(place, Some(old), new, options);
         })
     }
 
-    /// Takes `new` in for `old`: the common path of PUT, PATCH and apply.
+    /// Takes `new` in for `old`, which `before` is the parsed form of: the common path of PUT, PATCH and apply.
     pub(super) fn replace(
         &mut self,
         place: &Place,
         key: Key,
-        old: &Arc<Object>,
+        (old, before): (&Arc<Object>, &Value),
         mut new: Value,
         track: impl FnOnce(&Self, &Place, &Value, &mut Value),
     ) -> Result<Outcome, Status> {
-        let before = &old.value();
         apply_defaults(place, &mut new)?;
         keep_server_fields(before, &mut new);
         match place.subresource.as_str() {
@@ -214,16 +213,17 @@ fn keep_field(old: &Value, new: &mut Value, field: &str) {
     }
 }
 
+/// Most of it is the same already, and comparing costs less than a copy.
 fn keep_all_but_status(old: &Value, new: &mut Value) {
-    let status = new.get("status").cloned();
-    let mut kept = old.clone();
-    restore_api_version(new, &mut kept);
-    let map = meta::as_map(&mut kept);
-    match status {
-        Some(status) => map.insert("status".into(), status),
-        None => map.remove("status"),
-    };
-    *new = kept;
+    let is_new = |field: &str| matches!(field, "status" | "apiVersion");
+    let Some(before) = old.as_object() else { return };
+    let after = meta::as_map(new);
+    after.retain(|field, _| is_new(field) || before.contains_key(field));
+    for (field, value) in before.iter().filter(|(field, _)| !is_new(field)) {
+        if after.get(field) != Some(value) {
+            after.insert(field.clone(), value.clone());
+        }
+    }
 }
 
 fn keep_all_but_finalizers(old: &Value, new: &mut Value) {

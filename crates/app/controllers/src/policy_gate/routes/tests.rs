@@ -12,6 +12,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::objects::gvk;
 
 const ORGANISATION: &str = "platform-policies";
 
@@ -58,7 +59,7 @@ impl Bench {
         self.apply("Pipeline", "team-a", "app", spec).await;
         loop {
             let change = self.changes.recv().await.unwrap();
-            if about(&change, &gvk::<Pipeline>()).is_some() {
+            if about::<Pipeline>(&change).is_some() {
                 let view = self.watches.view(&[gvk::<PolicyGate>()]);
                 let heard = route(&view, &change, &[ORGANISATION.to_owned()]);
                 return heard.into_iter().map(|(namespace, _)| namespace).collect();

@@ -73,7 +73,11 @@ fn apply(
     force: bool,
     second: i64,
 ) -> Result<Value, ApplyError> {
-    server_side_apply(&gadget(), live, &config(spec), &manager(name, Operation::Apply), force, at(second))
+    let mut lent = live.cloned();
+    let writer = manager(name, Operation::Apply);
+    let merged = server_side_apply(&gadget(), lent.as_mut(), &config(spec), &writer, force, at(second));
+    assert_eq!(lent.as_ref(), live, "what was lent is given back as it was");
+    merged
 }
 
 fn forced(live: Option<&Value>, name: &str, spec: &Value, second: i64) -> Value {
@@ -238,7 +242,7 @@ proptest! {
         }
         for schema in [&schema, &crate::schema::Schema::untyped()] {
             for base in [&live, &stored] {
-                let _ = server_side_apply(schema, Some(base), &applied, &writer, true, at(0));
+                let _ = server_side_apply(schema, Some(&mut base.clone()), &applied, &writer, true, at(0));
                 let mut new = other.clone();
                 track_update(schema, Some(base), &mut new, &writer, at(0));
                 let _ = crate::patch::strategic_merge_patch(schema, base, &other);

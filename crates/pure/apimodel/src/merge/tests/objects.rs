@@ -27,7 +27,7 @@ impl World {
         self.now += 1;
         let writer = manager(name, Operation::Apply);
         let out =
-            server_side_apply(&gadget(), self.live.as_ref(), &config(spec), &writer, force, at(self.now))?;
+            server_side_apply(&gadget(), self.live.as_mut(), &config(spec), &writer, force, at(self.now))?;
         self.live = Some(out);
         Ok(())
     }
@@ -330,7 +330,7 @@ fn appliers_keep_their_entry_across_versions_and_subresources_are_apart() {
     let writer = Manager { name: "a", operation: Operation::Apply, api_version: "v2", subresource: "" };
     let mut second = config(json!({"mode": "x"}));
     second["apiVersion"] = json!("v2");
-    let live = server_side_apply(&gadget(), world.live.as_ref(), &second, &writer, false, at(9)).unwrap();
+    let live = server_side_apply(&gadget(), world.live.as_mut(), &second, &writer, false, at(9)).unwrap();
     assert_eq!(live["spec"], json!({"mode": "x"}));
     let entries = live["metadata"]["managedFields"].as_array().unwrap();
     assert_eq!(entries.len(), 1);
@@ -339,7 +339,8 @@ fn appliers_keep_their_entry_across_versions_and_subresources_are_apart() {
     let status = Manager { subresource: "status", ..writer };
     let applied =
         json!({"apiVersion": "v2", "kind": "Gadget", "metadata": {"name": "g"}, "status": {"phase": "Up"}});
-    let live = server_side_apply(&gadget(), Some(&live), &applied, &status, false, at(10)).unwrap();
+    let live =
+        server_side_apply(&gadget(), Some(&mut live.clone()), &applied, &status, false, at(10)).unwrap();
     let entries = live["metadata"]["managedFields"].as_array().unwrap();
     assert_eq!(entries.len(), 2);
     assert_eq!(entries[1]["subresource"], "status");
@@ -433,7 +434,7 @@ fn built_in_lists_merge_by_their_keys_with_defaults() {
         ]}}},
     });
     let other = Manager { name: "b", ..writer };
-    let live = server_side_apply(&schema, Some(&live), &second, &other, false, at(1)).unwrap();
+    let live = server_side_apply(&schema, Some(&mut live.clone()), &second, &other, false, at(1)).unwrap();
     let containers = &live["spec"]["template"]["spec"]["containers"];
     assert_eq!(containers.as_array().unwrap().len(), 2);
     assert_eq!(containers[0]["ports"], json!([{"containerPort": 80, "protocol": "TCP", "name": "http"}]));
@@ -442,7 +443,8 @@ fn built_in_lists_merge_by_their_keys_with_defaults() {
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}},
     });
-    let error = server_side_apply(&schema, Some(&live), &third, &other, false, at(2)).unwrap_err();
+    let error =
+        server_side_apply(&schema, Some(&mut live.clone()), &third, &other, false, at(2)).unwrap_err();
     assert_eq!(
         error.to_string(),
         "Apply failed with 1 conflict: conflict with \"a\": .spec.template.spec.containers[name=\"c\"].image"
