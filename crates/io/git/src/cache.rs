@@ -12,6 +12,7 @@ use crate::{
     Limits,
     error::Failure,
     git::Settings,
+    program::incoming,
     store::{Store, options},
 };
 
@@ -48,7 +49,8 @@ pub(crate) fn passing(settings: &Settings) -> Result<(tempfile::TempDir, Store),
     Ok((folder, store))
 }
 
-fn init(path: &Path, limits: &Limits) -> Result<(), gix::Error> {
+/// An empty repository.
+pub(crate) fn init(path: &Path, limits: &Limits) -> Result<(), gix::Error> {
     gix::ThreadSafeRepository::init_opts(
         path,
         gix::create::Kind::Bare,
@@ -71,6 +73,7 @@ fn lock(path: &Path) -> Result<Option<File>, Failure> {
 
 fn open_at(path: &Path, lock: File, limits: &Limits) -> Result<Store, Failure> {
     if path.exists() {
+        incoming::clear(path);
         let copy = lock.try_clone().ok();
         match Store::open(path, copy, limits) {
             Ok(store) if store.is_worn() => tracing::debug!("a cache is worn out and is made afresh"),

@@ -1,5 +1,8 @@
 //! The git program as a fallback, for SSH and for servers that do not speak version 2 of the protocol.
 
+mod bounds;
+pub(crate) mod incoming;
+
 use std::{
     collections::HashMap,
     fs::{OpenOptions, Permissions},
@@ -28,7 +31,9 @@ use crate::{
         fetch::Depth,
         push::{Update, refusal},
     },
+    program::incoming::Incoming,
     remote::Target,
+    session::blocking,
     store::Store,
 };
 
@@ -87,16 +92,18 @@ pub(crate) async fn tips(way: Way<'_>, branches: &[String]) -> Result<HashMap<St
     Ok(tips)
 }
 
-/// Gets commits into the store.
+/// Gets commits with everything they need, beside the store.
 pub(crate) async fn fetch(
     way: Way<'_>,
-    store: &Store,
+    store: &Arc<Store>,
     wants: &[ObjectId],
     depth: Depth,
-) -> Result<(), Failure> {
+) -> Result<Incoming, Failure> {
     let target = way.target;
     let (mut command, _keys) = git(way).await?;
-    command.arg("--git-dir").arg(&store.path);
+    let (limits, cache) = (way.limits, Arc::clone(store));
+    let incoming = blocking(move || Incoming::new(&cache, &limits)).await?;
+    command.arg("--git-dir").arg(incoming.path());
     command.args(["fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-write-fetch-head"]);
     match depth {
         Depth::Usual if store.haves().is_empty() => command.arg("--depth=50"),
@@ -105,10 +112,17 @@ pub(crate) async fn fetch(
         Depth::Whole => command.arg(format!("--depth={}", i32::MAX)),
     };
     command.args(["--", &target.url]);
-    // A ref of its own keeps what was fetched reachable, so that the next fetch builds on it.
-    command.args(wants.iter().map(|id| format!("+{id}:refs/kept/{id}")));
+    command.args(wants.iter().map(ObjectId::to_string));
     let output = run(target, command).await?;
-    if output.done { Ok(()) } else { Err(unsuccessful(target, &output.errors)) }
+    if output.done {
+        return Ok(incoming);
+    }
+    blocking(move || {
+        drop(incoming);
+        Ok(())
+    })
+    .await?;
+    Err(bounds::met(&output.errors, &limits).unwrap_or_else(|| unsuccessful(target, &output.errors)))
 }
 
 /// Moves a branch by compare-and-swap; the objects are in the store.
@@ -142,7 +156,7 @@ pub(crate) async fn push(way: Way<'_>, store: &Store, update: Update<'_>) -> Res
 async fn git(way: Way<'_>) -> Result<(Command, Option<TempDir>), Failure> {
     let target = way.target;
     let pin = pin(way).await?;
-    let mut command = Command::new("git");
+    let mut command = bounds::git(&way.limits, PATIENCE.as_secs());
     command.kill_on_drop(true).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env_clear();
     let machine = way.reach.uses_machine();
@@ -154,12 +168,6 @@ async fn git(way: Way<'_>) -> Result<(Command, Option<TempDir>), Failure> {
     }
     command.env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C").env("GIT_ALLOW_PROTOCOL", "http:https:ssh");
     command.args(["-c", "core.hooksPath=/dev/null", "-c", "http.followRedirects=false"]);
-    command.args([
-        "-c",
-        "fetch.unpackLimit=1",
-        "-c",
-        &format!("core.bigFileThreshold={}", way.limits.object),
-    ]);
     // `https@host:path` is SSH, too.
     if target.url.starts_with("http://") || target.url.starts_with("https://") {
         web(target, pin.as_ref(), &mut command)?;

@@ -262,7 +262,7 @@ impl Session {
                 let store = Arc::clone(&self.store);
                 blocking(move || received.keep(&store, &limits)).await?;
             }
-            Way::Program => program::fetch(self.program(), &self.store, &wants, depth).await?,
+            Way::Program => self.fetch_by_program(&self.store, &wants, depth).await?,
         }
         self.with_store(move |store| {
             wants.into_iter().for_each(|id| store.add_have(id));
@@ -271,6 +271,19 @@ impl Session {
         })
         .await?;
         self.inner.sweep().await
+    }
+
+    /// Only what is here already waits for its turn, as above.
+    async fn fetch_by_program(
+        &self,
+        store: &Arc<Store>,
+        wants: &[ObjectId],
+        depth: Depth,
+    ) -> Result<(), Failure> {
+        let incoming = program::fetch(self.program(), store, wants, depth).await?;
+        let _turn = self.inner.unpacking.acquire().await;
+        let (store, limits) = (Arc::clone(store), self.inner.settings.limits);
+        blocking(move || incoming.keep(&store, &limits)).await
     }
 
     /// Moves a branch of the remote from `old` to `new`, giving it the objects it needs for that.
@@ -414,7 +427,7 @@ impl Session {
                 let store = Arc::clone(&store);
                 blocking(move || received.keep(&store, &limits)).await?;
             }
-            _ => program::fetch(self.program(), &store, &tips, Depth::History).await?,
+            _ => self.fetch_by_program(&store, &tips, Depth::History).await?,
         }
         blocking(move || {
             let found = history::with_prefix(&store.local(), tips, &prefix);

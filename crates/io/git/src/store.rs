@@ -154,6 +154,11 @@ impl Store {
         self.replace_file("shallow", &text.concat())
     }
 
+    /// Replaces the end of the history we have, given as lines.
+    pub(crate) fn set_boundary(&self, lines: &str) -> Result<(), Failure> {
+        self.replace_file("shallow", lines)
+    }
+
     /// Commits to name as a starting point in a fetch.
     pub(crate) fn haves(&self) -> Vec<ObjectId> {
         guard(&self.haves).iter().rev().copied().collect()

@@ -25,9 +25,7 @@ use crate::{
 
 const SERVICE: &str = "git-upload-pack";
 /// More commits than this at which history ends are not remembered.
-const MAX_BOUNDARY: usize = 100_000;
-/// So much may come with a pack that is not the pack: lines and what people are told.
-const BESIDES: u64 = 16 << 20;
+pub(crate) const MAX_BOUNDARY: usize = 100_000;
 
 /// How much history to ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +87,7 @@ impl Line<'_> {
     ) -> Result<Received, Failure> {
         let body = request(capabilities, store, wants, depth)?;
         let mut response = self.send(&format!("/{SERVICE}"), Some((SERVICE, body.into()))).await?;
-        let mut spool = Spool::new(&store.path, limits.pack.saturating_add(BESIDES));
+        let mut spool = Spool::new(&store.path, pack::at_once(&limits));
         loop {
             match response.chunk().await {
                 Ok(Some(chunk)) => spool.add(&chunk)?,
@@ -197,9 +195,14 @@ fn preface(input: &mut dyn Read) -> Result<Preface, Failure> {
             preface.lines.push(line);
         }
         if preface.lines.len() > MAX_BOUNDARY {
-            return Err(Failure::fault("the remote names too many ends of its history"));
+            return Err(too_many_ends());
         }
     }
+}
+
+/// History that ends at more places than are remembered.
+pub(crate) fn too_many_ends() -> Failure {
+    Failure::fault("the remote names too many ends of its history")
 }
 
 fn cut(error: &io::Error) -> Failure {

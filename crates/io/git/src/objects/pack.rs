@@ -10,7 +10,7 @@ use std::{
 use gix::{hash, objs, zlib};
 
 use super::NewObject;
-use crate::error::Failure;
+use crate::{Limits, error::Failure};
 
 /// Encodes objects as a pack of version 2.
 pub(crate) fn encode(objects: &[NewObject]) -> Result<Vec<u8>, Failure> {
@@ -52,6 +52,22 @@ fn head(pack: &mut Vec<u8>, object: &NewObject) {
     pack.push(byte);
 }
 
+/// So much may come with a pack that is not the pack: lines and what people are told.
+const BESIDES: u64 = 16 << 20;
+
+/// How many bytes a remote may send at once.
+pub(crate) fn at_once(limits: &Limits) -> u64 {
+    limits.pack.saturating_add(BESIDES)
+}
+
+/// It sends more.
+pub(crate) fn too_much(limit: u64) -> Failure {
+    Failure::problem(format!(
+        "the repository sends more than {limit} bytes at once: make it smaller, or let the operator raise \
+         `--git-pack-limit`"
+    ))
+}
+
 /// Bytes as they arrive: few of them in memory, many in a file without a name.
 pub(crate) struct Spool {
     file: tempfile::SpooledTempFile,
@@ -70,13 +86,7 @@ impl Spool {
 
     /// Keeps some more bytes.
     pub(crate) fn add(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.left = self.left.checked_sub(bytes.len() as u64).ok_or_else(|| {
-            Failure::problem(format!(
-                "the repository sends more than {} bytes at once: make it smaller, or let the operator raise \
-                 `--git-pack-limit`",
-                self.limit
-            ))
-        })?;
+        self.left = self.left.checked_sub(bytes.len() as u64).ok_or_else(|| too_much(self.limit))?;
         let kept = self.file.write_all(bytes);
         kept.map_err(|error| Failure::fault(format!("keeping what a remote sends: {error}")))
     }

@@ -17,7 +17,7 @@ const MAX_OBJECTS: u32 = 4_000_000;
 /// So many bytes may all objects of a pack have together, unpacked: it bounds the time.
 const MAX_UNPACKED: u64 = 16 << 30;
 /// So many objects of the largest size may be held at once while deltas are applied.
-const HELD: u64 = 4;
+pub(crate) const HELD: u64 = 4;
 /// Two numbers of ten bytes stand in front of a delta.
 const DELTA_HEAD: usize = 20;
 
@@ -35,6 +35,25 @@ struct Item {
 /// Reads a pack to its end and refuses one that would cost more than the limits allow. Memory use does not depend on
 /// what the pack declares.
 pub(crate) fn scan(pack: &mut dyn BufRead, limits: &Limits) -> Result<(), Failure> {
+    let Contents { items, by_name } = read(pack, limits)?;
+    // Which objects these build on is not known yet: the worst is that they all build on each other.
+    held(by_name, limits)?;
+    branches(&items, by_name, limits)
+}
+
+/// The same for a pack whose deltas somebody else has applied, within bounds of their own: only the sizes count.
+pub(crate) fn scan_indexed(pack: &mut dyn BufRead, limits: &Limits) -> Result<(), Failure> {
+    read(pack, limits).map(|_| ())
+}
+
+/// What a pack has, all of it within the limits for one object.
+struct Contents {
+    items: Vec<Item>,
+    /// The sizes, together, of those whose base is given by its name.
+    by_name: u64,
+}
+
+fn read(pack: &mut dyn BufRead, limits: &Limits) -> Result<Contents, Failure> {
     let mut pack = Counted { inner: pack, offset: 0 };
     let count = count(&mut pack)?;
     let mut state = Decompress::default();
@@ -55,9 +74,7 @@ pub(crate) fn scan(pack: &mut dyn BufRead, limits: &Limits) -> Result<(), Failur
             }
             Header::RefDelta { .. } => {
                 let size = delta(&head, limits)?;
-                // Which object it builds on is not known yet: the worst is that they all build on each other.
                 by_name = by_name.saturating_add(size);
-                held(by_name, limits)?;
                 (size, None)
             }
         };
@@ -70,7 +87,7 @@ pub(crate) fn scan(pack: &mut dyn BufRead, limits: &Limits) -> Result<(), Failur
         }
         items.push(Item { offset, size, base, children: 0 });
     }
-    branches(&items, by_name, limits)
+    Ok(Contents { items, by_name })
 }
 
 /// While the deltas of an object are applied it stays in memory, unless only one builds on it.
@@ -92,7 +109,8 @@ fn find(items: &[Item], offset: u64) -> Option<usize> {
     items.binary_search_by_key(&offset, |item| item.offset).ok()
 }
 
-fn object(size: u64, limits: &Limits) -> Result<(), Failure> {
+/// One object is not larger than the limit.
+pub(crate) fn object(size: u64, limits: &Limits) -> Result<(), Failure> {
     if size <= limits.object {
         return Ok(());
     }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop loudly")]
 
 mod bench;
+mod bounds;
 mod crowd;
 mod disk;
 mod hostile;

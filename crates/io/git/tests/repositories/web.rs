@@ -254,6 +254,12 @@ async fn hooks_say_why() {
 
 #[tokio::test]
 async fn a_shallow_cache_deepens_when_asked() {
+    for old in [false, true] {
+        deepens(old).await;
+    }
+}
+
+async fn deepens(old: bool) {
     let bench = Bench::new();
     let root = bench.ask(&["rev-parse", "main"]);
     let work = bench.clone_as("alice");
@@ -263,6 +269,8 @@ async fn a_shallow_cache_deepens_when_asked() {
     write(&work, "README.md", b"changed\n");
     bench.push_all(&work, "last");
     let server = Server::new(&bench).await;
+    server.switches.old.store(old, Ordering::SeqCst);
+    run(&bench.bare(), &["config", "uploadpack.allowAnySHA1InWant", "true"]);
     let (git, remote) = (bench.git(), server.remote());
     let done = git.commit(&remote, &order("one", Append("log", "one".into()))).await.unwrap();
     let shallow = || std::fs::read_to_string(cache_of(&bench).join("shallow"));
@@ -282,9 +290,9 @@ async fn a_shallow_cache_deepens_when_asked() {
         .diff(&remote, None, &bench.ask(&["rev-parse", "main~2"]), &kardinal_git::Budget::default())
         .await
         .unwrap();
-    assert_eq!(changes.len(), 1);
-    assert_eq!(changes[0].before.as_deref(), Some(&b"hello\n"[..]));
-    assert_eq!(changes[0].after.as_deref(), Some(&b"changed\n"[..]));
+    let [change] = changes.as_slice() else { panic!("{changes:?}") };
+    assert_eq!(change.before.as_deref(), Some(&b"hello\n"[..]));
+    assert_eq!(change.after.as_deref(), Some(&b"changed\n"[..]));
 }
 
 pub(crate) fn cache_of(bench: &Bench) -> std::path::PathBuf {
@@ -469,7 +477,9 @@ async fn short_commit_ids_are_resolved_against_the_repository() {
         bench.push_all(&work, &format!("change {n}"));
     }
     let whole = bench.ask(&["rev-parse", "main~2"]);
-    for remote in [server.remote(), bench.remote()] {
+    for (remote, old) in [(server.remote(), false), (server.remote(), true), (bench.remote(), false)] {
+        server.switches.old.store(old, Ordering::SeqCst);
+        run(&bench.bare(), &["config", "uploadpack.allowAnySHA1InWant", "true"]);
         let git = bench.git();
         for digits in [7, 12, 39, 40] {
             let upper = whole[..digits].to_uppercase();
