@@ -31,3 +31,5 @@ mod target;
 mod teams;
 #[path = "hostile/transport.rs"]
 mod transport;
+#[path = "hostile/unheard_gates.rs"]
+mod unheard_gates;
