@@ -58,7 +58,7 @@ pub(crate) fn place(outer: &str, inner: &str) -> String {
 /// What an object is found by.
 pub(crate) fn of(gvk: &Gvk, object: &Value) -> Vec<Facet> {
     let mut all: Vec<Facet> = referring_graphs(object).map(|uid| (MANAGED_BY, uid.to_owned())).collect();
-    match (gvk.group.as_str(), gvk.kind.as_str()) {
+    match (&*gvk.group, &*gvk.kind) {
         (kardinal_api::graph::GROUP, "Graph") => {
             all.push((UID, text(object, "/metadata/uid").to_owned()));
             all.extend(carried_by(object).map(|bundle| (BUNDLE, bundle.to_owned())));

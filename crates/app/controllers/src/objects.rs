@@ -17,7 +17,7 @@ use crate::driver::{Key, Next};
 
 /// The kind of one of our types.
 pub(crate) fn gvk<K: Resource<DynamicType = ()>>() -> Gvk {
-    Gvk { group: K::group(&()).into(), version: K::version(&()).into(), kind: K::kind(&()).into() }
+    Gvk { group: K::group(&()), version: K::version(&()), kind: K::kind(&()) }
 }
 
 /// Where an object of one of our types is.

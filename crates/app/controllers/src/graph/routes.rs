@@ -24,8 +24,8 @@ fn definition_gvk() -> Gvk {
     gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 }
 
-fn gvk(group: &str, version: &str, kind: &str) -> Gvk {
-    Gvk { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() }
+fn gvk(group: &'static str, version: &'static str, kind: &'static str) -> Gvk {
+    Gvk { group: group.into(), version: version.into(), kind: kind.into() }
 }
 
 /// The kinds that are watched whether or not a Graph uses them.

@@ -13,13 +13,20 @@ use super::Facet;
 use super::room::Taken;
 use super::store::Name;
 
+/// A facet whose value the object and the store that it is found in have in common.
+pub(super) type SharedFacet = (&'static str, Arc<str>);
+
+fn shared(facets: Vec<Facet>) -> Box<[SharedFacet]> {
+    facets.into_iter().map(|(name, value)| (name, value.into())).collect()
+}
+
 /// One object as last seen. A tree takes ten times the room of its text, so an object that nobody has looked at
 /// lately is kept as text and becomes a tree again when somebody does.
 pub struct Object {
     tree: OnceLock<Value>,
     text: OnceLock<Box<str>>,
     version: u64,
-    facets: Box<[Facet]>,
+    facets: Box<[SharedFacet]>,
     /// Whether somebody has looked since the last round.
     looked_at: AtomicBool,
     /// The room that it takes, where that is counted.
@@ -31,7 +38,7 @@ impl Object {
         let version = version_of(&tree);
         let tree = OnceLock::from(tree);
         let looked_at = AtomicBool::new(true);
-        Object { tree, text: OnceLock::new(), version, facets: facets.into(), looked_at, taken: None }
+        Object { tree, text: OnceLock::new(), version, facets: shared(facets), looked_at, taken: None }
     }
 
     /// An object that is text from the start.
@@ -40,7 +47,7 @@ impl Object {
             tree: OnceLock::new(),
             text: OnceLock::from(Box::from(tree.to_string())),
             version: version_of(tree),
-            facets: facets.into(),
+            facets: shared(facets),
             looked_at: AtomicBool::new(false),
             taken: None,
         }
@@ -73,7 +80,7 @@ impl Object {
 
     /// The values of one facet that it has.
     pub fn filed_under(&self, facet: &'static str) -> impl Iterator<Item = &str> {
-        self.facets.iter().filter(move |(name, _)| *name == facet).map(|(_, value)| value.as_str())
+        self.facets.iter().filter(move |(name, _)| *name == facet).map(|(_, value)| &**value)
     }
 
     /// Its resource version as a number.
@@ -82,7 +89,7 @@ impl Object {
     }
 
     /// What it can be found by.
-    pub(super) fn facets(&self) -> &[Facet] {
+    pub(super) fn facets(&self) -> &[SharedFacet] {
         &self.facets
     }
 

@@ -1,12 +1,16 @@
 //! The objects of one kind as last seen, to be found by name and by facet.
+//!
+//! The maps share their parts with earlier states of themselves: somebody nearly always holds a view, and a change would
+//! otherwise copy everything that the kind has.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kardinal_graph::{Gvk, KindScope, ObjectId};
+use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 use serde_json::Value;
 
-use super::object::{Head, Object};
+use super::object::{Head, Object, SharedFacet};
 use super::{Change, Facet};
 
 /// Namespace (empty for cluster scope) and name.
@@ -30,8 +34,8 @@ pub struct Store {
     lost: Option<String>,
     /// The version up to which the watch has told everything.
     seen: u64,
-    objects: BTreeMap<Name, Arc<Object>>,
-    filed: BTreeMap<Facet, BTreeSet<Name>>,
+    objects: RedBlackTreeMapSync<Arc<Name>, Arc<Object>>,
+    filed: RedBlackTreeSetSync<(SharedFacet, Arc<Name>)>,
     /// Changes since the last round.
     changes: usize,
 }
@@ -46,8 +50,8 @@ impl Store {
             absent: false,
             lost: None,
             seen: 0,
-            objects: BTreeMap::new(),
-            filed: BTreeMap::new(),
+            objects: RedBlackTreeMapSync::new_sync(),
+            filed: RedBlackTreeSetSync::new_sync(),
             changes: 0,
         }
     }
@@ -91,8 +95,8 @@ impl Store {
 
     /// All objects, or those of one namespace, by namespace and name.
     pub fn list<'a>(&'a self, namespace: Option<&str>) -> impl Iterator<Item = (&'a Name, &'a Arc<Object>)> {
-        let first = (namespace.unwrap_or_default().to_owned(), String::new());
-        self.objects.range(first..).take_while(move |(name, _)| is_in(name, namespace))
+        let all = self.objects.range(first_in(namespace)..);
+        all.map(|(name, object)| (&**name, object)).take_while(move |(name, _)| is_in(name, namespace))
     }
 
     /// The objects with this facet, everywhere or in one namespace, by namespace and name.
@@ -101,11 +105,11 @@ impl Store {
         namespace: Option<&str>,
         facet: Facet,
     ) -> impl Iterator<Item = (&'a Name, &'a Arc<Object>)> {
-        let first = (namespace.unwrap_or_default().to_owned(), String::new());
-        let names = self.filed.get(&facet).into_iter().flat_map(move |names| names.range(first.clone()..));
-        names
-            .take_while(move |name| is_in(name, namespace))
-            .filter_map(|name| self.objects.get_key_value(name))
+        let facet: SharedFacet = (facet.0, facet.1.into());
+        let filed = self.filed.range((facet.clone(), Arc::new(first_in(namespace)))..);
+        filed
+            .take_while(move |(other, name)| *other == facet && is_in(name, namespace))
+            .filter_map(|(_, name)| Some((&**name, self.objects.get(name)?)))
     }
 
     /// Takes over a complete list and tells what differs from before.
@@ -126,8 +130,8 @@ impl Store {
         let gone: Vec<Name> = self
             .objects
             .iter()
-            .filter(|(name, object)| !listed.contains(*name) && object.version() <= version)
-            .map(|(name, _)| name.clone())
+            .filter(|(name, object)| !listed.contains(&***name) && object.version() <= version)
+            .map(|(name, _)| Name::clone(name))
             .collect();
         let mut changes: Vec<Change> = gone.into_iter().filter_map(|name| self.take(&name)).collect();
         changes.extend(items.into_iter().filter_map(|item| self.put(item)));
@@ -158,7 +162,7 @@ impl Store {
 
     /// Forgets everything: the kind is not served any more.
     pub(crate) fn clear(&mut self) -> Vec<Change> {
-        let names: Vec<Name> = self.objects.keys().cloned().collect();
+        let names: Vec<Name> = self.objects.keys().map(|name| Name::clone(name)).collect();
         let changes = names.iter().filter_map(|name| self.take(name)).collect();
         *self = Store { settled: true, absent: true, ..Store::new(self.gvk.clone()) };
         changes
@@ -175,44 +179,41 @@ impl Store {
         if old.as_ref().is_some_and(|old| old.version() >= object.version()) {
             return None;
         }
+        let name = Arc::new(name);
         self.take_out(&name, old.as_deref());
         for facet in object.facets() {
-            self.filed.entry(facet.clone()).or_default().insert(name.clone());
+            self.filed.insert_mut((facet.clone(), name.clone()));
         }
         let object = Arc::new(object);
-        self.objects.insert(name.clone(), object.clone());
+        self.objects.insert_mut(name.clone(), object.clone());
         self.rest();
         Some(Change::Object { id: self.id(&name), old, new: Some(object) })
     }
 
     fn take(&mut self, name: &Name) -> Option<Change> {
-        let old = self.objects.remove(name)?;
-        self.take_out(name, Some(&old));
-        Some(Change::Object { id: self.id(name), old: Some(old), new: None })
+        let (name, old) = self.objects.get_key_value(name).map(|(name, old)| (name.clone(), old.clone()))?;
+        self.objects.remove_mut(&name);
+        self.take_out(&name, Some(&old));
+        Some(Change::Object { id: self.id(&name), old: Some(old), new: None })
     }
 
-    fn take_out(&mut self, name: &Name, old: Option<&Object>) {
+    fn take_out(&mut self, name: &Arc<Name>, old: Option<&Object>) {
         for facet in old.into_iter().flat_map(Object::facets) {
-            if let Some(names) = self.filed.get_mut(facet) {
-                names.remove(name);
-                if names.is_empty() {
-                    self.filed.remove(facet);
-                }
-            }
+            self.filed.remove_mut(&(facet.clone(), name.clone()));
         }
     }
 
     /// Puts objects to rest now and then. Views that are still held keep what they had.
     fn rest(&mut self) {
         self.changes += 1;
-        if self.changes < ROUND.max(self.objects.len() / SHARE) {
+        if self.changes < ROUND.max(self.objects.size() / SHARE) {
             return;
         }
         self.changes = 0;
-        for object in self.objects.values_mut() {
-            if let Some(resting) = object.at_rest() {
-                *object = Arc::new(resting);
-            }
+        let resting =
+            self.objects.iter().filter_map(|(name, object)| Some((name.clone(), object.at_rest()?)));
+        for (name, object) in resting.collect::<Vec<_>>() {
+            self.objects.insert_mut(name, Arc::new(object));
         }
     }
 
@@ -221,6 +222,11 @@ impl Store {
         let namespace = (!namespace.is_empty()).then(|| namespace.clone());
         ObjectId { gvk: self.gvk.clone(), namespace, name: name.clone() }
     }
+}
+
+/// What comes before all names of a namespace, or of all.
+fn first_in(namespace: Option<&str>) -> Name {
+    (namespace.unwrap_or_default().to_owned(), String::new())
 }
 
 fn is_in((place, _): &Name, namespace: Option<&str>) -> bool {

@@ -236,7 +236,7 @@ pub fn recorded_kinds(graph: &Graph) -> BTreeSet<Gvk> {
 }
 
 pub(super) fn kind_reference(gvk: &Gvk) -> KindReference {
-    KindReference { api_version: gvk.api_version(), kind: gvk.kind.clone() }
+    KindReference { api_version: gvk.api_version(), kind: gvk.kind.to_string() }
 }
 
 /// `<graph>-g00003`: the generation is the identity, so creating it twice makes one.

@@ -268,7 +268,7 @@ fn wait_status(wait: &Wait) -> api::Wait {
 fn object_reference(id: &ObjectId) -> ObjectReference {
     ObjectReference {
         api_version: id.gvk.api_version(),
-        kind: id.gvk.kind.clone(),
+        kind: id.gvk.kind.to_string(),
         namespace: id.namespace.clone(),
         name: id.name.clone(),
     }

@@ -210,14 +210,14 @@ fn take_away(from: &mut Value, old: &Value, new: &Value, depth: usize) {
 
 impl Observed for World {
     fn scope_of(&self, gvk: &Gvk) -> Option<KindScope> {
-        if self.unserved.contains(&gvk.kind) {
+        if self.unserved.contains(&*gvk.kind) {
             return None;
         }
         Some(if gvk.kind.starts_with("Cluster") { KindScope::Cluster } else { KindScope::Namespaced })
     }
 
     fn object(&self, id: &ObjectId) -> Seen<'_> {
-        if self.unserved.contains(&id.gvk.kind) {
+        if self.unserved.contains(&*id.gvk.kind) {
             return Seen::Unknown;
         }
         self.objects.get(id).map_or(Seen::Absent, Seen::Present)
