@@ -47,6 +47,8 @@ pub struct Plan {
 
 /// The condition that says whether the Secrets that a Pipeline names exist.
 pub const SECRETS_FOUND: &str = "SecretsFound";
+/// What stands between the Secrets that are missing and the namespace.
+const WHERE: &str = " in namespace ";
 /// The key of a Secret that a task names no key of.
 const TASK_KEY: &str = "token";
 /// How long arrivals may stay unrecorded while a Bundle is on its way: mostly it arrives in more places soon.
@@ -125,6 +127,16 @@ pub fn wants_secrets(pipeline: &Pipeline) -> bool {
     let known = found
         .is_some_and(|one| one.status == "True" && one.observed_generation == pipeline.metadata.generation);
     !known && !secrets(pipeline).is_empty()
+}
+
+/// Whether the controllers say that this Secret does not exist, for those who may not look themselves.
+pub fn is_missing(pipeline: &Pipeline, secret: &str) -> bool {
+    let status = pipeline.status.as_ref();
+    let found = status.and_then(|status| status.conditions.iter().find(|one| one.type_ == SECRETS_FOUND));
+    let told = found.filter(|one| one.status == "False").map_or("", |one| one.message.as_str());
+    // The namespace is named behind it, in the same way.
+    let names = told.split(WHERE).next().unwrap_or_default();
+    names.contains(&format!("`{secret}`"))
 }
 
 /// Decides what to tell.
@@ -221,7 +233,7 @@ fn lack(pipeline: &Pipeline, missing: &[String]) -> String {
     };
     let names = listed(missing.iter().map(String::as_str));
     format!(
-        "the {noun} {names} {verb} not exist in namespace `{namespace}`: create {pronoun}, or name another in the Pipeline"
+        "the {noun} {names} {verb} not exist{WHERE}`{namespace}`: create {pronoun}, or name another in the Pipeline"
     )
 }
 

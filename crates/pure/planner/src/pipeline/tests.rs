@@ -170,12 +170,15 @@ fn a_secret_that_does_not_exist_is_told_when_the_pipeline_is_written() {
     assert!(plan.notes.iter().any(|note| note.warning && note.reason == "SecretMissing"));
     assert!(plan.wake.is_some(), "somebody looks again");
     pipeline.status = plan.status;
+    assert!(is_missing(&pipeline, "eu-cluster"));
+    assert!(!is_missing(&pipeline, "team-a") && !is_missing(&pipeline, "eu"), "these are other names");
     let plan = look(&pipeline, None);
     assert!(plan.status.is_none() && plan.wake.is_some(), "what could not be read is not known to be there");
     let plan = look(&pipeline, Some(&[]));
     assert_eq!((found(&plan).status.as_str(), plan.wake), ("True", None));
     pipeline.status = plan.status;
     assert!(!wants_secrets(&pipeline), "a steady Pipeline costs no read");
+    assert!(!is_missing(&pipeline, "eu-cluster"));
     let plan = look(&pipeline, None);
     assert!(plan.status.is_none() && plan.wake.is_none() && plan.notes.is_empty());
 }

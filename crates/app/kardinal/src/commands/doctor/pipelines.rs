@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Secret;
 use kardinal_api::forge::{READY, Repository};
 use kardinal_api::kardinal::{GitProvider, Pipeline, PolicyGate};
-use kardinal_planner::pipeline::task_secrets;
+use kardinal_planner::pipeline::{is_missing, task_secrets};
 use kardinal_planner::policy_gate::GUARDS;
 use kardinal_policy::{check_expression, is_template, time_zone};
 use kube::Api;
@@ -14,6 +14,9 @@ use kube::api::ListParams;
 use super::Finding;
 use crate::failure::{Failure, Kind};
 use crate::server::{Server, about};
+
+/// The key of a Secret that gets in over SSH.
+const SSH_KEY: &str = "ssh-privatekey";
 
 pub(super) async fn check(server: &Server, policy_namespaces: &[String]) -> Result<Vec<Finding>, Failure> {
     let pipelines: Vec<Pipeline> = server.list(&ListParams::default()).await?;
@@ -52,17 +55,22 @@ fn route(pipeline: &Pipeline) -> Finding {
     }
 }
 
-/// The Secrets that a Pipeline names, each with the keys of which one must be there.
-async fn secrets(server: &Server, pipeline: &Pipeline) -> Result<Vec<Finding>, Failure> {
-    let git =
-        pipeline.spec.git.secret_ref.iter().map(|secret| (secret.name.as_str(), vec!["token", "password"]));
+/// The Secrets that a Pipeline names, for Git, other clusters and tasks, each with the keys of which one must be there.
+fn wanted(pipeline: &Pipeline) -> BTreeSet<(&str, Vec<&str>)> {
+    let git = &pipeline.spec.git;
+    let web = git.url.starts_with("https://") || git.url.starts_with("http://");
+    let keys = if web { vec!["token", "password"] } else { vec![SSH_KEY, "token", "password"] };
+    let git = git.secret_ref.iter().map(|secret| (secret.name.as_str(), keys.clone()));
     let clusters =
         pipeline.spec.environments.iter().filter_map(|one| one.health.as_ref()?.cluster.as_deref());
     let clusters = clusters.map(|cluster| (cluster, vec!["kubeconfig", "value"]));
     let tasks = task_secrets(pipeline).map(|(secret, key)| (secret, vec![key]));
-    let wanted: BTreeSet<(&str, Vec<&str>)> = git.chain(clusters).chain(tasks).collect();
+    git.chain(clusters).chain(tasks).collect()
+}
+
+async fn secrets(server: &Server, pipeline: &Pipeline) -> Result<Vec<Finding>, Failure> {
     let mut findings = Vec::new();
-    for (secret, keys) in wanted {
+    for (secret, keys) in wanted(pipeline) {
         findings.push(secret_finding(server, pipeline, secret, &keys).await?);
     }
     let provider = pipeline.spec.git.provider.unwrap_or(GitProvider::Github);
@@ -84,38 +92,59 @@ async fn secret_finding(
     secret: &str,
     keys: &[&str],
 ) -> Result<Finding, Failure> {
-    let what = format!("{}, Secret {secret}", name(pipeline));
     let api: Api<Secret> = Api::namespaced(server.client.clone(), &server.namespace);
-    let first = keys.first().copied().unwrap_or_default();
-    let found = match api.get_opt(secret).await {
-        Ok(found) => found,
-        Err(error) => {
-            let failure = about::<Secret>(secret, error);
-            if failure.kind == Kind::Refused {
-                return Ok(Finding::warn(what, "it may not be read by you", "ask somebody who may"));
-            }
-            return Err(failure);
+    let seen = match api.get_opt(secret).await {
+        Ok(Some(found)) => {
+            let data = found.data.unwrap_or_default().into_iter();
+            Seen::Keys(data.filter(|(_, value)| !value.0.is_empty()).map(|(key, _)| key).collect())
         }
+        Ok(None) => Seen::Nothing,
+        Err(error) => match about::<Secret>(secret, error) {
+            failure if failure.kind == Kind::Refused => Seen::Refused,
+            failure => return Err(failure),
+        },
     };
-    let Some(found) = found else {
-        let remedy = format!(
-            "kubectl -n {} create secret generic {secret} --from-literal={first}=…",
-            server.namespace
-        );
-        return Ok(Finding::fail(what, "it does not exist", remedy));
-    };
-    let data = found.data.unwrap_or_default();
-    let has = |key: &str| data.get(key).is_some_and(|value| !value.0.is_empty());
-    Ok(match keys.iter().any(|key| has(key)) {
-        true => Finding::ok(what, "exists with its key"),
-        false => Finding::fail(what, lack(keys), format!("add the key `{first}` to it")),
-    })
+    Ok(judged(pipeline, secret, keys, &seen))
+}
+
+/// What somebody sees who looks for a Secret.
+enum Seen {
+    /// It may not be looked for.
+    Refused,
+    Nothing,
+    /// A Secret that has something under these keys.
+    Keys(Vec<String>),
+}
+
+fn judged(pipeline: &Pipeline, secret: &str, keys: &[&str], seen: &Seen) -> Finding {
+    let what = format!("{}, Secret {secret}", name(pipeline));
+    let first = keys.first().copied().unwrap_or_default();
+    match seen {
+        Seen::Keys(found) if keys.iter().any(|key| found.iter().any(|one| one == key)) => {
+            Finding::ok(what, "exists with its key")
+        }
+        Seen::Keys(_) => Finding::fail(what, lack(keys), format!("add the key `{first}` to it")),
+        Seen::Refused if !is_missing(pipeline, secret) => {
+            Finding::warn(what, "it may not be read by you", "ask somebody who may")
+        }
+        // The controllers may look, and tell it in the Pipeline.
+        Seen::Refused | Seen::Nothing => {
+            let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
+            let data = match first {
+                SSH_KEY => format!("--from-file={SSH_KEY}=FILE --from-file=known_hosts=FILE"),
+                key => format!("--from-literal={key}=…"),
+            };
+            let remedy = format!("kubectl -n {namespace} create secret generic {secret} {data}");
+            Finding::fail(what, "it does not exist", remedy)
+        }
+    }
 }
 
 fn lack(keys: &[&str]) -> String {
     match keys {
+        [key] => format!("it does not have the key `{key}`"),
         [first, second] => format!("it has neither the key `{first}` nor `{second}`"),
-        keys => format!("it does not have the key `{}`", keys.join("`, `")),
+        keys => format!("it has none of the keys `{}`", keys.join("`, `")),
     }
 }
 
@@ -178,4 +207,73 @@ fn broken(gate: &PolicyGate) -> Option<Finding> {
     let remedy =
         "correct it: until then it holds every promotion; `kardinal policy test FILE` checks it before";
     Some(Finding::fail(gate_name(gate), problem.trim_end().to_owned(), remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::commands::doctor::Mark;
+
+    fn pipeline(url: &str, condition: &serde_json::Value) -> Pipeline {
+        let task = json!({"uses": "tell", "config": {"secretRef": {"name": "ci-token", "key": "hook"}}});
+        serde_json::from_value(json!({
+            "apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline",
+            "metadata": {"name": "my-app", "namespace": "team-a"},
+            "spec": {
+                "git": {"url": url, "secretRef": {"name": "git"}},
+                "environments": [
+                    {"name": "dev", "steps": [task]}, {"name": "prod", "health": {"cluster": "eu"}, "steps": [task]},
+                ],
+            },
+            "status": {"conditions": [condition]},
+        }))
+        .unwrap()
+    }
+
+    fn condition(status: &str, message: &str) -> serde_json::Value {
+        json!({
+            "type": "SecretsFound", "status": status, "reason": "SecretMissing", "message": message,
+            "lastTransitionTime": "2026-04-09T10:00:00Z",
+        })
+    }
+
+    #[test]
+    fn secrets_of_git_clusters_and_tasks_are_looked_for_with_their_keys() {
+        let found = condition("True", "all Secrets exist");
+        let wanted = |url: &str| -> Vec<String> {
+            let pipeline = pipeline(url, &found);
+            wanted(&pipeline).into_iter().map(|(name, keys)| format!("{name}: {}", keys.join(" "))).collect()
+        };
+        let others = ["ci-token: hook", "eu: kubeconfig value"];
+        assert_eq!(wanted("https://git.example/a.git"), [others[0], others[1], "git: token password"]);
+        let ssh = "git: ssh-privatekey token password";
+        assert_eq!(wanted("git@git.example:a.git"), [others[0], others[1], ssh]);
+    }
+
+    #[test]
+    fn a_secret_is_judged_by_what_is_seen_of_it() {
+        let found = condition("True", "all Secrets exist");
+        let lost =
+            condition("False", "the Secret `ci-token` does not exist in namespace `team-a`: create it");
+        let keys = |keys: &[&str]| Seen::Keys(keys.iter().map(|key| (*key).to_owned()).collect());
+        for (condition, secret, seen, mark, words) in [
+            (&found, "ci-token", keys(&["hook"]), Mark::Ok, "exists"),
+            (&found, "ci-token", keys(&["token"]), Mark::Fail, "does not have the key `hook`"),
+            (&found, "ci-token", Seen::Nothing, Mark::Fail, "does not exist"),
+            (&found, "ci-token", Seen::Refused, Mark::Warn, "may not be read by you"),
+            (&lost, "ci-token", Seen::Refused, Mark::Fail, "does not exist"),
+            (&lost, "eu", Seen::Refused, Mark::Warn, "may not be read by you"),
+        ] {
+            let pipeline = pipeline("https://git.example/a.git", condition);
+            let told = judged(&pipeline, secret, &["hook"], &seen);
+            assert_eq!(told.mark, mark, "{told:?}");
+            assert!(told.detail.contains(words), "{told:?}");
+            if words == "does not exist" {
+                let remedy = "kubectl -n team-a create secret generic ci-token --from-literal=hook=…";
+                assert_eq!(told.remedy.as_deref(), Some(remedy));
+            }
+        }
+    }
 }
