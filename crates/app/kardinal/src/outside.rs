@@ -16,6 +16,10 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// How long a cache is kept that nobody uses.
 const CACHE_AGE: Duration = Duration::from_secs(24 * 3600);
 
+/// Where the environment names a proxy.
+const PROXIES: [&str; 6] =
+    ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "https_proxy", "http_proxy"];
+
 /// What may be reached, and how much of it is read.
 #[derive(Debug, Clone)]
 pub(crate) struct Bounds {
@@ -46,6 +50,13 @@ pub(crate) fn outside(
     forge: Option<LocalForge>,
     bounds: &Bounds,
 ) -> anyhow::Result<Outside> {
+    if let Some(variables) = proxies(&bounds.reach, |name| std::env::var_os(name).is_some()) {
+        tracing::warn!(
+            variables,
+            "Git over HTTP, forges and tasks are reached through a proxy: it has to refuse the addresses that may not be \
+             reached, only their URLs are judged here"
+        );
+    }
     let metrics = Arc::new(Metrics::default());
     let counted = Arc::new(Counted(metrics.clone()));
     // A provider that is installed already is the same one.
@@ -74,6 +85,12 @@ pub(crate) fn outside(
     })
 }
 
+/// The variables that name a proxy, where addresses are judged. What they say may be a secret.
+fn proxies(reach: &Policy, is_set: impl Fn(&str) -> bool) -> Option<String> {
+    let set: Vec<&str> = PROXIES.into_iter().filter(|name| is_set(name)).collect();
+    (!reach.uses_machine() && !set.is_empty()).then(|| set.join(", "))
+}
+
 struct Counted(Arc<Metrics>);
 
 impl scm::Observer for Counted {
@@ -96,6 +113,16 @@ mod tests {
     use kardinal_reach::Hosts;
 
     use super::*;
+
+    #[test]
+    fn a_proxy_is_told_of_where_it_decides_over_addresses() {
+        let proxies = |reach: &Policy, set: &[&str]| proxies(reach, |name| set.contains(&name));
+        let cluster = Policy::cluster(Hosts::default());
+        assert_eq!(proxies(&cluster, &["NO_PROXY", "PATH"]), None);
+        let told = proxies(&cluster, &["https_proxy", "HTTP_PROXY", "NO_PROXY"]);
+        assert_eq!(told.as_deref(), Some("HTTP_PROXY, https_proxy"));
+        assert_eq!(proxies(&Policy::machine(Hosts::default()), &["HTTP_PROXY"]), None);
+    }
 
     /// Reach is judged for the URL that somebody wrote; whoever is there cannot send us on to another one.
     #[tokio::test]

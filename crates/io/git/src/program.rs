@@ -41,11 +41,13 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// What the program may print; the rest is read and forgotten.
 const MAX_OUTPUT: u64 = 4 << 20;
 /// What a person's environment may have that the program needs: everything else may be a secret.
-const KEPT: [&str; 12] = [
+const KEPT: [&str; 14] = [
     "PATH",
+    "ALL_PROXY",
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "NO_PROXY",
+    "all_proxy",
     "http_proxy",
     "https_proxy",
     "no_proxy",

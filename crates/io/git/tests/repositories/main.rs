@@ -7,6 +7,7 @@ mod crowd;
 mod disk;
 mod hostile;
 mod planted;
+mod proxy;
 mod same;
 mod server;
 mod ssh;
