@@ -38,15 +38,26 @@ pub(crate) fn open(settings: &Settings, url: &str) -> Result<Store, Failure> {
     Err(Failure::fault(format!("too many processes use the cache in `{}`", root.display())))
 }
 
+/// A folder that is there as long as this is. The lock goes last: what has none is taken for the rest of a process that
+/// died.
+pub(crate) struct Passing {
+    folder: tempfile::TempDir,
+    _lock: tempfile::TempPath,
+}
+
 /// A store that goes with its folder.
-pub(crate) fn passing(settings: &Settings) -> Result<(tempfile::TempDir, Store), Failure> {
+pub(crate) fn passing(settings: &Settings) -> Result<(Passing, Store), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::fault(format!("creating a passing cache: {error}"));
     std::fs::create_dir_all(&settings.cache_dir).map_err(|error| failed(&error))?;
     let folder = tempfile::Builder::new().prefix("passing-").tempdir_in(&settings.cache_dir);
     let folder = folder.map_err(|error| failed(&error))?;
-    init(folder.path(), &settings.limits).map_err(|error| failed(&error))?;
-    let store = Store::open(folder.path(), None, &settings.limits).map_err(|error| failed(&error))?;
-    Ok((folder, store))
+    let path = folder.path().with_extension("lock");
+    let held = lock(&path)?.ok_or_else(|| failed(&"somebody else removes it"))?;
+    let path = tempfile::TempPath::try_from_path(path).map_err(|error| failed(&error))?;
+    let passing = Passing { folder, _lock: path };
+    init(passing.folder.path(), &settings.limits).map_err(|error| failed(&error))?;
+    let store = Store::open(passing.folder.path(), Some(held), &settings.limits);
+    Ok((passing, store.map_err(|error| failed(&error))?))
 }
 
 /// An empty repository.
@@ -157,4 +168,31 @@ fn size(path: &Path) -> u64 {
             Err(_) => 0,
         })
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_passing_cache_stays_while_it_is_used_and_leaves_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            cache_dir: root.path().to_owned(),
+            max_bytes: 1,
+            max_age: Duration::ZERO,
+            local: None,
+            limits: Limits::default(),
+        };
+        let left = || std::fs::read_dir(root.path()).unwrap().count();
+        let (folder, store) = passing(&settings).unwrap();
+        surplus(&settings).iter().for_each(evict);
+        assert!(store.path.join("objects").is_dir(), "it was taken away");
+        drop((store, folder));
+        assert_eq!(left(), 0);
+        // What a process that died has left is nobody's.
+        std::fs::create_dir(root.path().join("passing-x")).unwrap();
+        surplus(&settings).iter().for_each(evict);
+        assert!(!root.path().join("passing-x").exists());
+    }
 }
