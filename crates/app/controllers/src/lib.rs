@@ -12,6 +12,7 @@ mod clusters;
 mod driver;
 mod facets;
 mod forge;
+mod gates_read;
 mod graph;
 mod objects;
 mod pipeline;
@@ -21,17 +22,14 @@ mod reach;
 mod replica;
 mod sealing;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use futures::future::try_join_all;
 use jiff::SignedDuration;
-use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
+use kardinal_api::kardinal::PromotionStep;
 use kardinal_cluster::{Change, Clock, Kinds, Leadership, Watches, Writer};
 use kardinal_git::Repositories;
-use kardinal_planner::bundle::{GATE_TEMPLATE_LABEL, pipeline_name};
 use kardinal_planner::shard;
 use kardinal_reach::Policy;
 use tokio::sync::mpsc;
@@ -48,6 +46,7 @@ use agents::Agents;
 use clusters::Clusters;
 use driver::Listener;
 use forges::Credentials;
+use gates_read::GatesRead;
 pub use kardinal_planner::shard::Shards;
 use sealing::Sealing;
 
@@ -145,8 +144,7 @@ pub(crate) struct Context {
     pub(crate) leadership: Leadership,
     pub(crate) policy_namespaces: Vec<String>,
     pub(crate) health_namespaces: Option<Vec<String>>,
-    /// The Bundles whose gates were read past their watch.
-    gates_read: Mutex<GatesRead>,
+    gates_read: GatesRead,
     pub(crate) sealing: Sealing,
     pub(crate) shards: Shards,
     pub(crate) agents: Agents,
@@ -166,74 +164,6 @@ impl Context {
     /// Whether this process carries a step out.
     pub(crate) fn serves(&self, step: &PromotionStep) -> bool {
         shard::serves(&self.shards, shard::shard_of(step), |shard| self.agents.has(shard))
-    }
-}
-
-impl Context {
-    /// Reads the templates of gates that count for a Bundle past their watch, which may be behind that of the Bundles:
-    /// one that was there before the Bundle must not be missed. After that the watch can only bring later ones, so once
-    /// is enough for each namespace: says whether this was the time.
-    pub(crate) async fn read_gates(&self, key: &driver::Key, bundle: &Bundle) -> Result<bool, kube::Error> {
-        let uid = bundle.metadata.uid.as_deref().unwrap_or_default();
-        let mut namespaces = self.searched(&key.0, bundle);
-        self.gates_read().leave(key, uid, &mut namespaces);
-        if namespaces.is_empty() {
-            return Ok(false);
-        }
-        let (kind, templates) = (objects::gvk::<PolicyGate>(), format!("!{GATE_TEMPLATE_LABEL}"));
-        let read = namespaces.iter().map(|namespace| self.watches.look_again(&kind, namespace, &templates));
-        try_join_all(read).await?;
-        self.gates_read().note(key, uid, namespaces);
-        Ok(true)
-    }
-
-    /// Where the templates are that count for a Bundle: with the organisation, with the Bundle, and where its Pipeline
-    /// says.
-    fn searched(&self, namespace: &str, bundle: &Bundle) -> BTreeSet<String> {
-        let view = self.watches.view([&objects::gvk::<Pipeline>()]);
-        let pipeline =
-            pipeline_name(bundle).and_then(|name| objects::get::<Pipeline>(&view, namespace, name));
-        let added = pipeline.map(|pipeline| pipeline.spec.policy_namespaces).unwrap_or_default();
-        self.policy_namespaces.iter().cloned().chain(added).chain([namespace.to_owned()]).collect()
-    }
-
-    /// The Bundle is gone.
-    pub(crate) fn forget_gates(&self, key: &driver::Key) {
-        self.gates_read().known.remove(key);
-    }
-
-    fn gates_read(&self) -> std::sync::MutexGuard<'_, GatesRead> {
-        self.gates_read.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The Bundles whose gates were read past their watch: their uids, and in which namespaces. Where no controller of Bundles
-/// runs nobody says which of them are gone, so there is a bound: what is forgotten costs one more read.
-#[derive(Default)]
-struct GatesRead {
-    known: BTreeMap<driver::Key, (String, BTreeSet<String>)>,
-}
-
-impl GatesRead {
-    /// How many are known at the same time.
-    const BOUND: usize = 4096;
-
-    /// Leaves only those namespaces where the gates were not read for a Bundle yet.
-    fn leave(&self, key: &driver::Key, uid: &str, namespaces: &mut BTreeSet<String>) {
-        if let Some((_, read)) = self.known.get(key).filter(|(of, _)| of == uid) {
-            namespaces.retain(|namespace| !read.contains(namespace));
-        }
-    }
-
-    fn note(&mut self, key: &driver::Key, uid: &str, namespaces: BTreeSet<String>) {
-        if self.known.len() >= GatesRead::BOUND {
-            self.known.clear();
-        }
-        let (of, read) = self.known.entry(key.clone()).or_default();
-        if of != uid {
-            (*of, *read) = (uid.to_owned(), BTreeSet::new());
-        }
-        read.extend(namespaces);
     }
 }
 
@@ -362,7 +292,7 @@ impl Running {
             leadership: settings.leadership.clone(),
             policy_namespaces: settings.policy_namespaces.clone(),
             health_namespaces: settings.health_namespaces.clone(),
-            gates_read: Mutex::default(),
+            gates_read: GatesRead::default(),
             sealing: Sealing::default(),
             shards: settings.shards.clone(),
             agents,
@@ -475,31 +405,6 @@ impl Running {
         };
         if tokio::time::timeout(GRACE, rest).await.is_err() {
             tracing::warn!("some work does not end and is left behind");
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_known_of_bundles_that_are_gone_has_a_bound() {
-        let mut read = GatesRead::default();
-        let asked = || BTreeSet::from(["team".to_owned(), "policies".to_owned()]);
-        let left = |read: &GatesRead, key: &driver::Key, uid: &str| {
-            let mut namespaces = asked();
-            read.leave(key, uid, &mut namespaces);
-            namespaces.len()
-        };
-        for number in 0..3 * GatesRead::BOUND {
-            let key = ("team".to_owned(), format!("bundle-{number}"));
-            assert_eq!(left(&read, &key, "a"), 2);
-            read.note(&key, "a", BTreeSet::from(["team".to_owned()]));
-            assert_eq!(left(&read, &key, "a"), 1, "the rest is still to be read");
-            read.note(&key, "a", asked());
-            assert_eq!((left(&read, &key, "a"), left(&read, &key, "another")), (0, 2));
-            assert!(read.known.len() <= GatesRead::BOUND);
         }
     }
 }
