@@ -32,7 +32,7 @@ pub struct Store {
     absent: bool,
     /// Why the watch is not connected. What is stored may be old, then.
     lost: Option<String>,
-    /// The version up to which the watch has told everything.
+    /// The newest version that a list or an event brought; what was deleted before it is known to be gone.
     seen: u64,
     objects: RedBlackTreeMapSync<Arc<Name>, Arc<Object>>,
     filed: RedBlackTreeSetSync<(SharedFacet, Arc<Name>)>,
@@ -157,7 +157,9 @@ impl Store {
 
     pub(super) fn remove_event(&mut self, head: &Head) -> Option<Change> {
         self.seen = self.seen.max(head.version);
-        self.take(&head.name)
+        // It may have been made anew since, and that was read or answered before the event came.
+        let newer = self.objects.get(&head.name).is_some_and(|known| known.version() > head.version);
+        if newer { None } else { self.take(&head.name) }
     }
 
     /// Forgets everything: the kind is not served any more.
@@ -313,6 +315,16 @@ mod tests {
         store.put_answer(object("a", 7));
         assert!(names(&store).is_empty());
         assert!(reds(&store, None).is_empty());
+    }
+
+    #[test]
+    fn a_deletion_takes_nothing_that_was_made_anew_since() {
+        let mut store = store(&[("a", 3)], 5);
+        store.put_answer(object("a", 9));
+        assert!(store.remove_event(&head("a", 8)).is_none());
+        assert_eq!(names(&store), ["a"]);
+        assert!(store.remove_event(&head("a", 10)).is_some());
+        assert!(names(&store).is_empty());
     }
 
     #[test]

@@ -47,16 +47,11 @@ fn over<'a>(snapshot: &Snapshot<'a>) -> Option<(&'a Bundle, &'a EnvironmentStatu
     over.then_some((bundle, record))
 }
 
+/// Only what the seal proves becomes the step's own word. The rest of the record stays in the Bundle, where it is.
 fn take_over(draft: &mut Draft<'_>, bundle: &Bundle, record: &EnvironmentStatus) {
     if let Some(uid) = &bundle.metadata.uid {
         draft.set_output(draft::BUNDLE_UID, uid.clone());
     }
-    if let Some(commit) = &record.commit {
-        draft.set_output(draft::COMMIT, commit.clone());
-    }
-    draft.status.promoted_at = record.promoted_at;
-    draft.status.evidence = record.evidence.clone();
-    draft.status.pr_url = record.pr_url.clone();
     if record.state == Some(PromotionState::Verified) {
         draft.status.verified_at = record.verified_at;
         draft.status.seal = record.seal.clone();

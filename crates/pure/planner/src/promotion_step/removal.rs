@@ -1,4 +1,5 @@
-//! A step that is being deleted: its pull request is closed and its branch cleared away, then it may go.
+//! A step that is being deleted: its pull request is closed, its green check taken back and its branch cleared away, then
+//! it may go.
 
 use kardinal_api::kardinal::BundlePhase;
 
@@ -12,6 +13,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let draft = Draft::new(snapshot);
     Plan::act(
         pull_request(snapshot, &draft)
+            .or_else(|| waiting::take_back(snapshot, &draft, "this promotion is over: it was deleted"))
             .or_else(|| branch(snapshot, &draft))
             .unwrap_or(Effect::RemoveFinalizer),
     )

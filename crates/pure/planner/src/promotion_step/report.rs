@@ -63,7 +63,7 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
             }
             None
         }
-        Outcome::Fault { message, .. } if is_cleanup(snapshot, effect) && attempt >= PATIENCE => {
+        Outcome::Fault { message, .. } if may_give_up(snapshot, &draft, effect) && attempt >= PATIENCE => {
             give_up(&mut draft, effect, message);
             None
         }
@@ -74,12 +74,12 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
             }
             Some(wait(snapshot, *retry, attempt))
         }
-        Outcome::Blocked { message } if is_cleanup(snapshot, effect) && attempt >= KNOCKS => {
+        Outcome::Blocked { message } if may_give_up(snapshot, &draft, effect) && attempt >= KNOCKS => {
             give_up(&mut draft, effect, message);
             None
         }
         Outcome::Blocked { message }
-            if is_display(effect) && attempt >= KNOCKS && !takes_success_back(&draft, effect) =>
+            if is_display(effect) && attempt >= KNOCKS && !takes_success_back(snapshot, &draft, effect) =>
         {
             refused(&mut draft, snapshot, effect, (None, message), attempt)
         }
@@ -174,11 +174,23 @@ fn is_display(effect: &Effect) -> bool {
     )
 }
 
-/// Whether the effect takes a green check back. Until that is done people may merge what the gates hold, so it is never
-/// given up.
-fn takes_success_back(draft: &Draft<'_>, effect: &Effect) -> bool {
+/// Whether the effect takes a green check back. Until that is done people may merge what the gates hold, so it is not
+/// given up, but for a commit that is not in the pull request any more: a forge may not have it any more either.
+fn takes_success_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, effect: &Effect) -> bool {
     let Effect::SetCommitStatus { sha, state: CommitState::Pending, .. } = effect else { return false };
-    draft.output(draft::GREEN_HEAD) == Some(sha)
+    draft.output(draft::GREEN_HEAD) == Some(sha) && !is_replaced(snapshot, sha)
+}
+
+/// Whether an open pull request has another newest commit.
+fn is_replaced(snapshot: &Snapshot<'_>, sha: &str) -> bool {
+    let open = snapshot.pull_request.filter(|found| found.state == PullRequestState::Open);
+    open.is_some_and(|found| found.head != sha)
+}
+
+/// Whether what fails for long may be left undone: whatever clears up after a step that is over, as long as nobody waits
+/// for it. Only a step that is being deleted cannot wait for its green check to go.
+fn may_give_up(snapshot: &Snapshot<'_>, draft: &Draft<'_>, effect: &Effect) -> bool {
+    is_removal(snapshot) || (is_cleanup(snapshot, effect) && !takes_success_back(snapshot, draft, effect))
 }
 
 /// Keeps in mind which commit shows that it may be merged.
@@ -187,10 +199,14 @@ fn shown(draft: &mut Draft<'_>, effect: &Effect) {
         Effect::SetCommitStatus { sha, state: CommitState::Success, .. } => {
             draft.set_output(draft::GREEN_HEAD, sha.clone());
         }
-        Effect::SetCommitStatus { state: CommitState::Pending, .. } => {
-            draft.status.outputs.remove(draft::GREEN_HEAD);
-        }
+        Effect::SetCommitStatus { sha, state: CommitState::Pending, .. } => no_longer_green(draft, sha),
         _ => {}
+    }
+}
+
+fn no_longer_green(draft: &mut Draft<'_>, sha: &str) {
+    if draft.output(draft::GREEN_HEAD) == Some(sha) {
+        draft.status.outputs.remove(draft::GREEN_HEAD);
     }
 }
 
@@ -244,13 +260,13 @@ fn refused(
     (task, message): (Option<usize>, &str),
     attempt: u32,
 ) -> Option<SignedDuration> {
-    if is_cleanup(snapshot, effect) {
+    if may_give_up(snapshot, draft, effect) {
         give_up(draft, effect, message);
         return None;
     }
     match effect {
         // What people are shown is not worth a failed promotion.
-        effect if is_display(effect) && !takes_success_back(draft, effect) => {
+        effect if is_display(effect) && !takes_success_back(snapshot, draft, effect) => {
             draft.unblock();
             draft.warn("PullRequestNotUpdated", format!("{}: {message}", doing(effect)));
             succeeded(draft, snapshot, effect, &Outcome::Done);
@@ -318,6 +334,7 @@ fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, ou
         (Effect::UpdatePullRequest { .. }, _) => {
             draft.set_output(draft::EVIDENCE_KEY, body::fingerprint(snapshot));
         }
+        (Effect::SetCommitStatus { sha, .. }, _) if is_replaced(snapshot, sha) => no_longer_green(draft, sha),
         (Effect::SetCommitStatus { .. }, _) => {
             if let Some(pull_request) = snapshot.pull_request {
                 draft.set_output(draft::STATUS_KEY, waiting::status_key(snapshot, pull_request));

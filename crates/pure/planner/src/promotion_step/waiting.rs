@@ -45,6 +45,9 @@ fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest
     if let Some(order) = rebuilt(snapshot, draft, pull_request) {
         return Some(Effect::Commit(order));
     }
+    if let Some(green) = draft.output(draft::GREEN_HEAD).filter(|green| *green != pull_request.head) {
+        return Some(not_green(snapshot, green, "the pull request has another commit by now"));
+    }
     if let Some(on) = draft.output(draft::REBUILT_ON) {
         return Some(match on {
             draft::NOTHING => Effect::ClosePullRequest { number, comment: nothing_left(snapshot) },
@@ -288,15 +291,25 @@ pub(super) fn abandon(snapshot: &Snapshot<'_>) -> Plan {
     let draft = Draft::new(snapshot);
     let why = draft.status.message.as_deref().unwrap_or("the promotion has failed");
     let comment = format!("Closed by kardinal: {}.", body::escape(why));
-    let effect = close(snapshot, &draft, comment).or_else(|| {
-        // A pull request that is closed can be opened again.
-        let sha = draft.output(draft::GREEN_HEAD)?.to_owned();
-        let context = change::status_context(snapshot.step);
-        let description =
-            change::cut(&format!("this promotion is over: {why}"), DESCRIPTION_LIMIT).to_owned();
-        Some(Effect::SetCommitStatus { sha, context, state: CommitState::Pending, description })
-    });
+    let effect = close(snapshot, &draft, comment)
+        .or_else(|| take_back(snapshot, &draft, &format!("this promotion is over: {why}")));
     Plan { effect, ..Plan::default() }
+}
+
+/// Takes the green check of a promotion that is over back: a pull request that is closed can be opened again. What was
+/// merged is merged.
+pub(super) fn take_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, why: &str) -> Option<Effect> {
+    let green = draft.output(draft::GREEN_HEAD)?;
+    (draft.output(draft::PR_STATE) != Some("merged")).then(|| not_green(snapshot, green, why))
+}
+
+fn not_green(snapshot: &Snapshot<'_>, sha: &str, why: &str) -> Effect {
+    Effect::SetCommitStatus {
+        sha: sha.to_owned(),
+        context: change::status_context(snapshot.step),
+        state: CommitState::Pending,
+        description: change::cut(why, DESCRIPTION_LIMIT).to_owned(),
+    }
 }
 
 /// What is done for a step that is over by a status that the controller did not write: a pull request of its own that is

@@ -12,6 +12,8 @@ fn commits_of_others_are_not_shown_as_allowed_and_their_merge_is_on_record() {
     scene.pull_request.as_mut().unwrap().head = "5trange".to_owned();
     let look = scene.effect();
     scene.tell(&look, Outcome::Overtaken { message: "somebody has pushed".to_owned() });
+    let green = scene.effect();
+    scene.tell(&green, Outcome::Done);
     let body = scene.effect();
     scene.tell(&body, Outcome::Done);
     let status = scene.effect();

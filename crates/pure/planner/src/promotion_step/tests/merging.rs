@@ -135,6 +135,15 @@ fn shown(mut scene: Scene) -> Scene {
     scene
 }
 
+/// The commit that the pull request had before shows no green check any more.
+fn not_green_any_more(mut scene: Scene) -> Scene {
+    let status = scene.effect();
+    let Effect::SetCommitStatus { sha, state, .. } = &status else { panic!("{status:?}") };
+    assert_eq!((sha.as_str(), *state), ("c0ffee0000", CommitState::Pending));
+    scene.tell(&status, Outcome::Done);
+    scene
+}
+
 /// The effect that rebuilds the branch of a pull request that conflicts.
 fn rebuild(scene: &mut Scene) -> Effect {
     scene.pull_request.as_mut().unwrap().mergeable = Some(false);
@@ -173,6 +182,7 @@ fn pull_requests_that_conflict_with_strangers_edits_are_rebuilt_on_the_new_tip_w
         // The forge has not compared the new head yet.
         let head = PullRequest { head: "bea7ed".to_owned(), mergeable: None, ..open_pull_request() };
         scene.pull_request = Some(head);
+        let mut scene = not_green_any_more(scene);
         let comment = scene.effect();
         let Effect::CommentPullRequest { number: 7, comment: text } = &comment else { panic!("{comment:?}") };
         assert!(text.contains("`main`") && text.contains("f00dfee"), "{text}");
@@ -198,6 +208,7 @@ fn a_strangers_commit_on_our_branch_is_not_overwritten() {
         "{look:?}"
     );
     scene.tell(&look, Outcome::Overtaken { message: "somebody has pushed".to_owned() });
+    let mut scene = not_green_any_more(scene);
     let body = scene.effect();
     assert!(
         matches!(&body, Effect::UpdatePullRequest { body, .. } if body.contains("Look twice")),
@@ -385,4 +396,25 @@ fn a_record_that_does_not_fit_is_never_a_success() {
     scene.plan();
     assert_eq!(scene.state(), PromotionState::Failed);
     assert_eq!(scene.message(), "the record of tasks in `status.steps` does not fit the tasks of this step");
+}
+
+#[test]
+fn a_green_commit_that_the_pull_request_has_no_more_loses_its_check_unless_the_forge_has_lost_it() {
+    for refused in [false, true] {
+        let mut scene = Scene::reviewed().opened().kept();
+        let own = scene.pull_request.clone().unwrap();
+        scene.pull_request = Some(PullRequest { head: "5trange".to_owned(), ..own });
+        let look = scene.effect();
+        scene.tell(&look, Outcome::Overtaken { message: "somebody has pushed".to_owned() });
+        let status = scene.effect();
+        assert!(matches!(&status, Effect::SetCommitStatus { sha, .. } if sha == "c0ffee0000"), "{status:?}");
+        let outcome = match refused {
+            true => Outcome::Refused { task: None, message: "no such commit".to_owned() },
+            false => Outcome::Done,
+        };
+        scene.tell(&status, outcome);
+        let mut scene = scene.kept();
+        assert_eq!(scene.output("greenHead"), None);
+        assert_eq!(scene.plan().effect, None, "{refused}");
+    }
 }

@@ -449,7 +449,12 @@ fn a_step_that_was_deleted_after_its_end_does_nothing_once_more() {
     assert_eq!(scene.plan().effect, None);
     let status = scene.status();
     assert_eq!((status.state, status.verified_at), (Some(PromotionState::Verified), Some(verified_at)));
-    assert_eq!(status.evidence.unwrap().approved_by.unwrap(), ["alice"]);
+    // The team may have written it; the record keeps it, and the controller does not sign it.
+    assert_eq!((&status.evidence, status.outputs.get("commit"), status.promoted_at), (&None, None, None));
+    let old = scene.bundle.as_ref().unwrap().status.as_ref().unwrap().environments.clone();
+    let kept = crate::bundle::record(&old, &[&scene.step]);
+    assert_eq!(kept["prod"].evidence.as_ref().unwrap().approved_by.as_ref().unwrap(), &["alice"]);
+    assert_eq!((kept["prod"].commit.as_deref(), kept["prod"].seal.is_some()), (Some("c1"), true));
     assert_eq!(scene.plan(), Plan::default());
 
     let mut rejected = Scene::reviewed();
@@ -481,6 +486,17 @@ fn the_green_check_of_a_rejected_pull_request_is_taken_back() {
         panic!("{effect:?}")
     };
     assert!(description.starts_with("this promotion is over: PR #7 was closed"), "{description}");
+    // It is over, but whoever opens the pull request again must not find it green.
+    for trouble in [
+        Outcome::Blocked { message: "401".to_owned() },
+        Outcome::Refused { task: None, message: "422".to_owned() },
+        Outcome::Fault { message: "502".to_owned(), retry: Retry::Soon },
+    ] {
+        let report = report(&scene.snapshot(), &effect, &trouble, 100);
+        assert!(report.retry.is_some(), "{trouble:?}");
+        scene.write(report.status);
+        assert_eq!(scene.effect(), effect, "{trouble:?}");
+    }
     scene.tell(&effect, Outcome::Done);
     assert_eq!(scene.plan(), Plan::default());
 }

@@ -69,6 +69,30 @@ fn an_open_pull_request_is_closed_and_its_branch_deleted() {
 }
 
 #[test]
+fn the_green_check_of_a_superseded_promotion_is_taken_back() {
+    let mut scene = Scene::reviewed().opened().kept();
+    scene.bundle.as_mut().unwrap().status = from(json!({"phase": "Superseded"}));
+    delete(&mut scene);
+    let done = drive(&mut scene, |_| Outcome::Done);
+    let [Effect::ClosePullRequest { .. }, Effect::SetCommitStatus { sha, state, .. }, rest @ ..] = &*done
+    else {
+        panic!("{done:?}")
+    };
+    assert_eq!((sha.as_str(), *state), ("c0ffee0000", CommitState::Pending));
+    assert_eq!(rest, [branch(Some("c0ffee0000")), Effect::RemoveFinalizer]);
+
+    // What was merged is merged.
+    let mut merged = Scene::reviewed().opened().kept();
+    delete(&mut merged);
+    merged.pull_request = None;
+    let done = drive(&mut merged, |effect| match effect {
+        Effect::ReadPullRequest { .. } => Outcome::PullRequest(merged_pull_request()),
+        _ => Outcome::Done,
+    });
+    assert!(!done.iter().any(|effect| matches!(effect, Effect::SetCommitStatus { .. })), "{done:?}");
+}
+
+#[test]
 fn a_merged_pull_request_is_left_alone() {
     let mut scene = Scene::reviewed().opened();
     delete(&mut scene);
