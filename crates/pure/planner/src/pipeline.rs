@@ -75,8 +75,13 @@ fn check_name(name: &str) -> Result<(), Problem> {
         .hint("the name of a Pipeline can have at most 63: create it again with a shorter one"))
 }
 
-/// Tasks that no Bundle could go through are told when the Pipeline is written, not when a Bundle arrives there.
-fn check_tasks(pipeline: &Pipeline, position: usize, environment: &Environment) -> Result<(), Problem> {
+/// Tasks that no Bundle could go through are told when the Pipeline is written, and before a Bundle sets out, not when one
+/// arrives there.
+pub(crate) fn check_tasks(
+    pipeline: &Pipeline,
+    position: usize,
+    environment: &Environment,
+) -> Result<(), Problem> {
     if environment.steps.is_none() {
         return Ok(());
     }

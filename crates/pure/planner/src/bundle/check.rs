@@ -26,9 +26,22 @@ pub struct Refusal {
 pub fn check(snapshot: &Snapshot<'_>, pipeline: &Pipeline) -> Result<Graph, Refusal> {
     let whole = Route::whole(&pipeline.spec)
         .map_err(|problem| refusal(BundlePhase::Failed, "InvalidPipeline", &problem))?;
+    check_tasks(snapshot.bundle, pipeline)
+        .map_err(|problem| refusal(BundlePhase::Failed, "InvalidPipeline", &problem))?;
     check_skips(snapshot, pipeline, &whole)?;
     translate(snapshot.bundle, pipeline, snapshot.gates, snapshot.policy_namespaces, snapshot.graphs)
         .map_err(|problem| refusal(BundlePhase::Failed, "InvalidIntent", &problem))
+}
+
+/// The tasks of every environment on the way can be carried out: a Bundle that would fail at the last one does not set out.
+fn check_tasks(bundle: &Bundle, pipeline: &Pipeline) -> Result<(), Problem> {
+    // A way that cannot be is told with the Graph.
+    let Ok(route) = Route::intended(&pipeline.spec, bundle.spec.intent.as_ref()) else { return Ok(()) };
+    let mut all = pipeline.spec.environments.iter().enumerate();
+    all.try_for_each(|(position, environment)| match route.contains(&environment.name) {
+        true => crate::pipeline::check_tasks(pipeline, position, environment),
+        false => Ok(()),
+    })
 }
 
 fn refusal(phase: BundlePhase, reason: &'static str, problem: &Problem) -> Refusal {

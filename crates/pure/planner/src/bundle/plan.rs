@@ -12,7 +12,7 @@ use kardinal_api::kardinal::{
 use super::check::check;
 use super::commit::{self, Hold, Search};
 use super::report::{Course, READY, Standing, course, newest, record, report, waiting};
-use super::siblings::{is_history, roll_back, superseded_by};
+use super::siblings::{is_history, roll_back, superseded};
 use super::{Snapshot, carries, name_of};
 use crate::graph::Note;
 use crate::promotion_step::is_rejected;
@@ -92,8 +92,7 @@ fn plan_open(snapshot: &Snapshot<'_>, started: bool) -> Plan {
     if environments.values().any(|entry| entry.state == Some(PromotionState::Failed)) {
         return plan_failed(snapshot, graph, environments);
     }
-    if let Some(newer) = superseded_by(snapshot, graph, &environments) {
-        let message = format!("`{}` is newer and goes to the same environments", name_of(&newer.metadata));
+    if let Some(message) = superseded(snapshot, graph, &environments) {
         return finish(
             snapshot,
             environments,

@@ -16,32 +16,58 @@ use crate::graph::Note;
 use crate::intent;
 use crate::promotion_step::rollback_of;
 
-/// The newer Bundle that makes this one pointless: of the same type, on its way or arrived, and meant for every
-/// environment that this one has not reached yet.
-pub(super) fn superseded_by<'a>(
-    snapshot: &Snapshot<'a>,
+/// Why a Bundle does not go on, when another one makes that pointless: one that takes it back, or a newer one of the same
+/// type, on its way or arrived, that is meant for every environment that this one has not reached yet.
+pub(super) fn superseded(
+    snapshot: &Snapshot<'_>,
     graph: Option<&Graph>,
     environments: &BTreeMap<String, EnvironmentStatus>,
-) -> Option<&'a Bundle> {
+) -> Option<String> {
     let bundle = snapshot.bundle;
-    if is_pinned(bundle) {
-        return None;
-    }
     let way = match graph {
         Some(graph) => course(graph).environments.into_iter().collect(),
         None => meant_for(snapshot.pipeline, bundle),
     };
-    successor(snapshot, &missing(way, environments)?)
+    let missing = missing(way, environments)?;
+    // A pin keeps newer versions away; to take this one back is meant for it alone.
+    let back = snapshot.siblings.iter().copied().filter(|sibling| is_current(sibling)).find(|sibling| {
+        snapshot
+            .pipeline
+            .is_some_and(|pipeline| takes_back(pipeline, sibling, bundle, (&missing, environments)))
+    });
+    if let Some(back) = back {
+        return Some(format!("`{}` takes it back in an environment before", name_of(&back.metadata)));
+    }
+    let newer = successor(snapshot, &missing).filter(|_| !is_pinned(bundle))?;
+    Some(format!("`{}` is newer and goes to the same environments", name_of(&newer.metadata)))
+}
+
+/// Whether one Bundle takes another one back where that one has been, before an environment that it has not reached yet:
+/// what would arrive there was found wanting, and the soak of the environments before has ended.
+fn takes_back(
+    pipeline: &Pipeline,
+    back: &Bundle,
+    bundle: &Bundle,
+    (missing, record): (&BTreeSet<String>, &BTreeMap<String, EnvironmentStatus>),
+) -> bool {
+    if rollback_of(back) != Some(name_of(&bundle.metadata)) {
+        return false;
+    }
+    let Ok(route) = Route::whole(&pipeline.spec) else { return false };
+    let before: BTreeSet<&str> = missing.iter().flat_map(|name| route.ancestors(name)).collect();
+    let received = |name: &String| record.get(name).is_some_and(|entry| entry.promoted_at.is_some());
+    meant_for(Some(pipeline), back).iter().any(|name| before.contains(name.as_str()) && received(name))
 }
 
 /// Whether a Bundle that is on its way now will give way to one that is about to be created.
 pub(crate) fn gives_way(pipeline: &Pipeline, bundle: &Bundle, newer: &Bundle) -> bool {
-    if is_pinned(bundle) || phase_of(bundle).is_some_and(is_finished) {
+    if phase_of(bundle).is_some_and(is_finished) {
         return false;
     }
     let record = bundle.status.as_ref().map(|status| status.environments.clone()).unwrap_or_default();
-    let missing = missing(meant_for(Some(pipeline), bundle), &record);
-    missing.is_some_and(|missing| replaces(Some(pipeline), newer, bundle, &missing))
+    let Some(missing) = missing(meant_for(Some(pipeline), bundle), &record) else { return false };
+    takes_back(pipeline, newer, bundle, (&missing, &record))
+        || (!is_pinned(bundle) && replaces(Some(pipeline), newer, bundle, &missing))
 }
 
 /// What a Bundle has not reached of its way; `None` when nothing is left.
@@ -83,10 +109,15 @@ fn successor<'a>(snapshot: &Snapshot<'a>, environments: &BTreeSet<String>) -> Op
         .iter()
         .copied()
         .filter(|sibling| age(sibling) > age(bundle))
-        .filter(|sibling| matches!(phase_of(sibling), Some(BundlePhase::Promoting | BundlePhase::Verified)))
-        .filter(|sibling| sibling.metadata.deletion_timestamp.is_none())
+        .filter(|sibling| is_current(sibling))
         .filter(|sibling| replaces(snapshot.pipeline, sibling, bundle, environments))
         .max_by_key(|sibling| age(sibling))
+}
+
+/// Whether a Bundle is on its way or has arrived, and stays.
+fn is_current(bundle: &Bundle) -> bool {
+    matches!(phase_of(bundle), Some(BundlePhase::Promoting | BundlePhase::Verified))
+        && bundle.metadata.deletion_timestamp.is_none()
 }
 
 /// The environments that a Bundle goes to, from the Pipeline as it stands and from its own record.

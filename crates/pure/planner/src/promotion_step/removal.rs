@@ -4,7 +4,7 @@
 use kardinal_api::kardinal::BundlePhase;
 
 use super::draft::{self, Draft};
-use super::{Effect, Plan, Snapshot, change, promoting, waiting};
+use super::{Effect, Plan, Snapshot, body, change, promoting, waiting};
 
 pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     if !promoting::has_finalizer(snapshot) {
@@ -47,11 +47,18 @@ fn branch(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Effect> {
 /// Why the pull request is closed.
 fn why(snapshot: &Snapshot<'_>) -> String {
     let (name, environment) = (&snapshot.step.spec.bundle_ref, &snapshot.step.spec.environment);
-    let phase = snapshot.bundle.and_then(|bundle| bundle.status.as_ref()?.phase);
-    match phase {
-        Some(BundlePhase::Superseded) => format!(
-            "Closed by kardinal: `{name}` is superseded; a newer Bundle takes its place in `{environment}`."
-        ),
+    let status = snapshot.bundle.and_then(|bundle| bundle.status.as_ref());
+    match status.and_then(|status| status.phase) {
+        Some(BundlePhase::Superseded) => {
+            let said = status.iter().flat_map(|status| &status.conditions);
+            let said =
+                said.filter(|condition| condition.reason == "Superseded").map(|one| one.message.as_str());
+            let why = said.last().unwrap_or("another Bundle makes it pointless");
+            format!(
+                "Closed by kardinal: `{name}` is superseded on its way to `{environment}`: {}.",
+                body::escape(why)
+            )
+        }
         _ => format!("Closed by kardinal: the promotion of `{name}` to `{environment}` was deleted."),
     }
 }

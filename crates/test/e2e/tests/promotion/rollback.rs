@@ -1,7 +1,8 @@
 //! Somebody wants to go back.
 
-use anyhow::{bail, ensure};
-use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline};
+use anyhow::{Context as _, bail, ensure};
+use kardinal_api::forge::{Check, CheckState, PullRequestState};
+use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline, PromotionState};
 use kardinal_planner::intent::{self, Answer, Wish};
 use kardinal_testkit::shop::APP;
 use kardinal_testkit::{Shop, World, in_three_worlds};
@@ -9,14 +10,24 @@ use kube::Api;
 use kube::api::{ListParams, PostParams};
 use serde_json::json;
 
-use crate::words::{approve, has_version, pipeline};
+use crate::words::{KARDINAL, approve, has_version, pipeline, why};
 
 in_three_worlds!(promotions: back_to_a_chosen_version);
+in_three_worlds!(promotions: what_is_taken_back_goes_no_further);
 
 const ALL: [&str; 2] = ["dev", "prod"];
 
-/// Wishes to go back and returns the name of the Bundle that does it.
+/// Wishes that prod goes back and returns the name of the Bundle that does it.
 pub(crate) async fn wish(shop: &Shop<'_>, to: Option<&str>, emergency: bool) -> anyhow::Result<String> {
+    wish_in(shop, "prod", to, emergency).await
+}
+
+async fn wish_in(
+    shop: &Shop<'_>,
+    environment: &str,
+    to: Option<&str>,
+    emergency: bool,
+) -> anyhow::Result<String> {
     let world = shop.story.world;
     shop.next_second().await?;
     let pipelines: Api<Pipeline> = Api::namespaced(world.client.clone(), &world.namespace);
@@ -25,7 +36,7 @@ pub(crate) async fn wish(shop: &Shop<'_>, to: Option<&str>, emergency: bool) -> 
     let named = |name: &str| all.iter().find(|bundle| bundle.metadata.name.as_deref() == Some(name));
     let wish = Wish {
         pipeline: &pipelines.get(APP).await?,
-        environment: "prod",
+        environment,
         bundle: to.and_then(named),
         bundles: &all.iter().collect::<Vec<_>>(),
         force: false,
@@ -82,6 +93,35 @@ async fn back_to_a_chosen_version(world: &World) -> anyhow::Result<()> {
     // What is there already is no choice.
     let refused = wish(&shop, Some(&chosen), false).await.err().map(|error| error.to_string());
     ensure!(refused.as_deref().is_some_and(|error| error.contains("is what `prod` has now")), "{refused:?}");
+    shop.fsck()?;
+    shop.close().await
+}
+
+async fn what_is_taken_back_goes_no_further(world: &World) -> anyhow::Result<()> {
+    let mut shop = Shop::open(world, &ALL).await?;
+    shop.run_workloads(&ALL);
+    shop.pipeline(pipeline(json!([{"name": "dev"}, {"name": "prod", "approval": "pr-review"}]))).await?;
+    let (good, bad) = ("my-app-v1-29-0", "my-app-v1-30-0");
+    shop.release(good, "1.29.0", json!({})).await?;
+    approve(&shop, good, "prod").await?;
+    shop.phase(good, BundlePhase::Verified).await?;
+    shop.release(bad, "1.30.0", json!({})).await?;
+    shop.state(bad, "prod", PromotionState::WaitingForMerge).await?;
+
+    let back = wish_in(&shop, "dev", None, false).await?;
+    let bundle = shop.phase(bad, BundlePhase::Superseded).await?;
+    ensure!(why(&bundle).contains(&format!("`{back}` takes it back")), "{}", why(&bundle));
+    shop.phase(&back, BundlePhase::Verified).await?;
+    shop.story.gone(KARDINAL, "PromotionStep", &format!("{bad}-prod")).await?;
+    let request = shop.request(bad, "prod").await?;
+    ensure!(request.status.as_ref().and_then(|status| status.state) == Some(PullRequestState::Closed));
+    let green = |check: &Check| check.state == CheckState::Success;
+    ensure!(!request.spec.checks.iter().any(green), "{:?}", request.spec.checks);
+    let comment = request.spec.comments.last().context("somebody says why it is closed")?;
+    ensure!(comment.body.contains("takes it back"), "{comment:?}");
+    for name in ALL {
+        has_version(&shop, name, "1.29.0").await?;
+    }
     shop.fsck()?;
     shop.close().await
 }

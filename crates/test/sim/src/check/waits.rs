@@ -90,7 +90,7 @@ fn at_people(rest: &Rest<'_>, bundle: &str, environment: &str) -> bool {
     })
 }
 
-/// A Bundle gives way only to a newer one that carries at least the same.
+/// A Bundle gives way only to a newer one that carries at least the same; one that is pinned only to what takes it back.
 fn is_superseded(rest: &Rest<'_>, bundle: &Bundle) -> anyhow::Result<()> {
     let (name, message) = (name_of(bundle), message_of(bundle));
     let newer = rest.bundle(message.split('`').nth(1).unwrap_or_default())?;
@@ -105,7 +105,9 @@ fn is_superseded(rest: &Rest<'_>, bundle: &Bundle) -> anyhow::Result<()> {
         "`{name}` is {own:?} and gave way to {other:?}: {message}"
     );
     let pinned = bundle.metadata.annotations.iter().flatten().any(|(key, _)| key == "kardinal.io/pin");
-    ensure!(!pinned, "`{name}` is pinned and gave way: {message}");
+    let provenance = newer.spec.provenance.as_ref();
+    let takes_back = provenance.and_then(|provenance| provenance.rollback_of.as_deref()) == Some(name);
+    ensure!(!pinned || takes_back, "`{name}` is pinned and gave way: {message}");
     Ok(())
 }
 

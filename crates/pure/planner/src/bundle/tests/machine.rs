@@ -86,6 +86,24 @@ fn what_cannot_be_promoted_fails_at_once() {
 }
 
 #[test]
+fn a_pipeline_whose_last_environment_has_an_unknown_task_takes_no_bundle_on_the_way() {
+    let text = "    - {name: dev}\n    - name: prod\n      steps: [{uses: git-clon}]\n";
+    let mut world = World::new(pipeline(text), vec![bundle(A)]);
+    assert!(world.pass(A).effects.is_empty());
+    assert_eq!(world.phase(A), Some(BundlePhase::Failed));
+    assert!(
+        world.ready(A).starts_with("False InvalidPipeline: spec.environments[1].steps[0]"),
+        "{}",
+        world.ready(A)
+    );
+
+    // One that does not go there is not concerned.
+    let mut world = World::new(pipeline(text), vec![intended(A, "{target: dev}")]);
+    world.pass(A);
+    assert_eq!(world.phase(A), Some(BundlePhase::Promoting));
+}
+
+#[test]
 fn a_failed_step_ends_it() {
     let mut world = start();
     world.pass(A);

@@ -241,3 +241,56 @@ fn a_rejection_beside_a_failure_does_not_keep_what_failed() {
     let marks = ["dev", "staging", "prod"].map(|environment| status.environments[environment].rejected);
     assert_eq!(marks, [None, None, Some(true)], "each environment has its own mark");
 }
+
+/// Takes `BAD` back in an environment, by hand.
+fn take_back(world: &mut World, environment: &str) -> String {
+    let mut back = crate::intent::automatic_rollback(world.bundle(BAD), environment, world.bundle(GOOD));
+    back.metadata.annotations = None;
+    back.metadata.creation_timestamp = versioned(BAD, "2", 9).metadata.creation_timestamp;
+    let name = back.metadata.name.clone().unwrap();
+    world.bundles.push(back);
+    world.pass(&name);
+    name
+}
+
+#[test]
+fn a_version_that_is_taken_back_goes_no_further() {
+    for pinned in [false, true] {
+        let mut world = world();
+        for environment in ["dev", "staging"] {
+            world.set(BAD, environment, PromotionState::Verified);
+        }
+        world.pass(BAD);
+        assert_eq!(world.phase(BAD), Some(BundlePhase::Promoting), "prod waits for its gates");
+        if pinned {
+            let pin = [(kardinal_api::kardinal::PIN_ANNOTATION.to_owned(), "true".to_owned())];
+            world.bundle_mut(BAD).metadata.annotations = Some(pin.into());
+        }
+        let back = take_back(&mut world, "staging");
+        world.pass(BAD);
+        assert_eq!(world.phase(BAD), Some(BundlePhase::Superseded), "pinned: {pinned}");
+        let said = &world.bundle(BAD).status.as_ref().unwrap().conditions;
+        let told = format!("`{back}` takes it back in an environment before");
+        assert!(said.iter().any(|condition| condition.message == told), "{said:?}");
+    }
+}
+
+#[test]
+fn what_is_taken_back_beside_the_way_holds_nobody() {
+    let bundles = vec![versioned(GOOD, "1", 0), versioned(BAD, "2", 5)];
+    let fan = "    - {name: dev}\n    - {name: eu, dependsOn: [dev]}\n    - {name: us, dependsOn: [dev]}\n";
+    let mut world = World::new(pipeline(fan), bundles);
+    world.verify(GOOD, &["dev", "eu", "us"]);
+    world.pass(BAD);
+    for environment in ["dev", "eu"] {
+        world.set(BAD, environment, PromotionState::Verified);
+    }
+    let mut back = crate::intent::automatic_rollback(world.bundle(BAD), "eu", world.bundle(GOOD));
+    back.spec.intent.as_mut().unwrap().skip = vec!["dev".to_owned()];
+    back.metadata.creation_timestamp = versioned(BAD, "2", 9).metadata.creation_timestamp;
+    let name = back.metadata.name.clone().unwrap();
+    world.bundles.push(back);
+    world.pass(&name);
+    world.pass(BAD);
+    assert_eq!(world.phase(BAD), Some(BundlePhase::Promoting));
+}

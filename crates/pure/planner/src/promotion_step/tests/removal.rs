@@ -47,7 +47,9 @@ fn a_step_without_a_branch_goes_at_once() {
 #[test]
 fn an_open_pull_request_is_closed_and_its_branch_deleted() {
     let mut scene = Scene::reviewed().opened();
-    scene.bundle.as_mut().unwrap().status = from(json!({"phase": "Superseded"}));
+    scene.bundle.as_mut().unwrap().status = from(json!({"phase": "Superseded", "conditions": [
+        {"type": "Ready", "status": "False", "reason": "Superseded", "message": "`v3` takes it back",
+         "lastTransitionTime": NOW}]}));
     delete(&mut scene);
     scene.pull_request = None;
     let done = drive(&mut scene, |effect| match effect {
@@ -55,7 +57,7 @@ fn an_open_pull_request_is_closed_and_its_branch_deleted() {
         _ => Outcome::Done,
     });
     let comment =
-        "Closed by kardinal: `my-app-v1-29-0` is superseded; a newer Bundle takes its place in `prod`."
+        "Closed by kardinal: `my-app-v1-29-0` is superseded on its way to `prod`: \\`v3\\` takes it back."
             .to_owned();
     assert_eq!(
         done,
