@@ -51,9 +51,9 @@ fn why(snapshot: &Snapshot<'_>) -> String {
     match status.and_then(|status| status.phase) {
         Some(BundlePhase::Superseded) => {
             let said = status.iter().flat_map(|status| &status.conditions);
-            let said =
+            let mut said =
                 said.filter(|condition| condition.reason == "Superseded").map(|one| one.message.as_str());
-            let why = said.last().unwrap_or("another Bundle makes it pointless");
+            let why = said.next_back().unwrap_or("another Bundle makes it pointless");
             format!(
                 "Closed by kardinal: `{name}` is superseded on its way to `{environment}`: {}.",
                 body::escape(why)
