@@ -33,7 +33,7 @@ pub(super) fn superseded(
     let back = snapshot.siblings.iter().copied().filter(|sibling| is_current(sibling)).find(|sibling| {
         snapshot
             .pipeline
-            .is_some_and(|pipeline| takes_back(pipeline, sibling, bundle, (&missing, environments)))
+            .is_some_and(|pipeline| takes_back_before(pipeline, sibling, bundle, (&missing, environments)))
     });
     if let Some(back) = back {
         return Some(format!("`{}` takes it back in an environment before", name_of(&back.metadata)));
@@ -44,7 +44,7 @@ pub(super) fn superseded(
 
 /// Whether one Bundle takes another one back where that one has been, before an environment that it has not reached yet:
 /// what would arrive there was found wanting, and the soak of the environments before has ended.
-fn takes_back(
+fn takes_back_before(
     pipeline: &Pipeline,
     back: &Bundle,
     bundle: &Bundle,
@@ -66,7 +66,7 @@ pub(crate) fn gives_way(pipeline: &Pipeline, bundle: &Bundle, newer: &Bundle) ->
     }
     let record = bundle.status.as_ref().map(|status| status.environments.clone()).unwrap_or_default();
     let Some(missing) = missing(meant_for(Some(pipeline), bundle), &record) else { return false };
-    takes_back(pipeline, newer, bundle, (&missing, &record))
+    takes_back_before(pipeline, newer, bundle, (&missing, &record))
         || (!is_pinned(bundle) && replaces(Some(pipeline), newer, bundle, &missing))
 }
 
