@@ -7,6 +7,7 @@ use kardinal_cel::{CompileError, Env, PathStep, Program, Reference, parse, rende
 
 use crate::attributes;
 use crate::labels::with_lenient_labels;
+use crate::samples::check_types;
 use crate::tree::{comparison, walk};
 use crate::truth::check_truth;
 
@@ -83,10 +84,14 @@ impl Expression {
     }
 }
 
-/// Whether the expression compiles against the context of gates. The error is rendered under the line it is about, with
-/// a caret.
+/// Whether the expression compiles against the context of gates, and its parts work on the types that the context has. The
+/// error is rendered under the line it is about, with a caret.
 pub fn check_expression(expression: &str) -> Result<(), String> {
-    Expression::compile(expression).map(drop).map_err(|errors| {
+    let checked = Expression::compile(expression).and_then(|compiled| {
+        let errors = check_types(&ENV, expression, &compiled.tree, &compiled.uses);
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    });
+    checked.map_err(|errors| {
         let rendered = render_error(expression, FIELD, &errors);
         if rendered.len() <= MAX_RENDERED { rendered } else { one_line(&errors) }
     })

@@ -15,6 +15,7 @@ mod overrides;
 mod pattern;
 mod reason;
 mod recheck;
+mod samples;
 mod tree;
 mod truth;
 mod when;
