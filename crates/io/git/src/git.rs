@@ -17,6 +17,7 @@ use crate::{
     http::Http,
     lane::AsyncWork,
     remote::{Place, Target},
+    scratch,
     session::{Depot, Session, blocking},
     store::guard,
 };
@@ -92,8 +93,10 @@ impl Git {
         Git::reaching(settings, Policy::machine(Hosts::default()), None)
     }
 
-    /// Reaches only what the policy allows. Names are looked up by the resolver, which refuses forbidden addresses.
+    /// Reaches only what the policy allows. Names are looked up by the resolver, which refuses forbidden addresses. The first
+    /// one of a process removes what dead ones have left in the folder for temporary files.
     pub fn reaching(settings: Settings, reach: Policy, resolver: Option<Arc<dyn Resolve>>) -> Git {
+        scratch::sweep();
         let unpacking = Semaphore::new(UNPACKING);
         let http = Http::new(resolver);
         Git { inner: Arc::new(Inner { settings, reach, http, unpacking, depots: Mutex::default() }) }

@@ -16,9 +16,11 @@ mod lane;
 mod objects;
 mod order;
 mod path;
+pub mod process;
 mod program;
 mod promote;
 mod remote;
+mod scratch;
 mod session;
 mod store;
 
@@ -31,3 +33,4 @@ pub use order::{
     Write,
 };
 pub use remote::{Credentials, Local, Remote, Secret};
+pub use scratch::Scratch;

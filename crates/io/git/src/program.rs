@@ -2,15 +2,15 @@
 
 mod bounds;
 pub(crate) mod incoming;
+mod overflow;
 
 use std::{
     collections::HashMap,
-    fs::{OpenOptions, Permissions},
+    fs::OpenOptions,
     io::Write as _,
     net::{IpAddr, SocketAddr},
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
-    path::PathBuf,
-    process::Stdio,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -18,19 +18,17 @@ use std::{
 use gix::ObjectId;
 use kardinal_reach::{Policy, Refused, authority};
 use reqwest::dns::Resolve;
-use tempfile::TempDir;
-use tokio::{
-    io::{AsyncRead, AsyncReadExt as _},
-    process::Command,
-};
+use tokio::process::Command;
 
 use crate::{
-    Credentials, Limits, Secret,
+    Credentials, Limits, Scratch, Secret,
     error::Failure,
     http::{
         fetch::Depth,
         push::{Update, refusal},
     },
+    objects::pack,
+    process::{self, Cut},
     program::incoming::Incoming,
     remote::Target,
     session::blocking,
@@ -40,6 +38,10 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(600);
 /// What the program may print; the rest is read and forgotten.
 const MAX_OUTPUT: u64 = 4 << 20;
+/// So many commits are fetched at first.
+const USUAL: u32 = 50;
+/// The program takes this for all there are.
+const ALL: u32 = i32::MAX as u32;
 /// What a person's environment may have that the program needs: everything else may be a secret.
 const KEPT: [&str; 14] = [
     "PATH",
@@ -77,7 +79,7 @@ pub(crate) async fn tips(way: Way<'_>, branches: &[String]) -> Result<HashMap<St
     let (mut command, _keys) = git(way).await?;
     command.args(["ls-remote", "--heads", "--", &target.url]);
     command.args(branches.iter().map(|branch| format!("refs/heads/{branch}")));
-    let output = run(target, command).await?;
+    let output = run(way, command, None).await?;
     if !output.done {
         return Err(unsuccessful(target, &output.errors));
     }
@@ -103,41 +105,72 @@ pub(crate) async fn fetch(
 ) -> Result<Incoming, Failure> {
     let target = way.target;
     let (mut command, _keys) = git(way).await?;
-    let (limits, cache) = (way.limits, Arc::clone(store));
-    let incoming = blocking(move || Incoming::new(&cache, &limits)).await?;
+    let (limits, incoming) = (way.limits, incoming(way, store).await?);
     command.arg("--git-dir").arg(incoming.path());
     command.args(["fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-write-fetch-head"]);
-    match depth {
-        Depth::Usual if store.haves().is_empty() => command.arg("--depth=50"),
-        Depth::Usual | Depth::History => &mut command,
-        Depth::Commits(count) => command.arg(format!("--depth={count}")),
-        Depth::Whole => command.arg(format!("--depth={}", i32::MAX)),
-    };
+    if let Some(count) = asked_for(depth, store.haves().is_empty(), is_web(target)) {
+        command.arg(format!("--depth={count}"));
+    }
     command.args(["--", &target.url]);
     command.args(wants.iter().map(ObjectId::to_string));
-    let output = run(target, command).await?;
-    if output.done {
-        return Ok(incoming);
-    }
+    let output = run(way, command, Some(incoming.path())).await;
+    let (incoming, is_full) = blocking(move || {
+        let is_full = overflow::is_full(incoming.path(), overflow::most(&limits));
+        Ok((incoming, is_full))
+    })
+    .await?;
+    let failure = match output {
+        // It may have been faster than whoever looks from time to time.
+        Ok(_) if is_full => pack::too_much(pack::at_once(&limits)),
+        Ok(output) if output.done => return Ok(incoming),
+        Ok(output) => {
+            bounds::met(&output.errors, &limits).unwrap_or_else(|| unsuccessful(target, &output.errors))
+        }
+        Err(failure) => failure,
+    };
     blocking(move || {
         drop(incoming);
         Ok(())
     })
     .await?;
-    Err(bounds::met(&output.errors, &limits).unwrap_or_else(|| unsuccessful(target, &output.errors)))
+    Err(failure)
+}
+
+/// How many commits back are asked for, if there is an end to it. A web server is always asked for an end, be it far away: if
+/// it turns out to be a heap of files, whose number nobody declares, the program refuses it for that before it gets any.
+fn asked_for(depth: Depth, is_first: bool, is_web: bool) -> Option<u32> {
+    match depth {
+        Depth::Usual => (is_first || is_web).then_some(USUAL),
+        Depth::Commits(count) => Some(count),
+        Depth::Whole => Some(ALL),
+        Depth::History => is_web.then_some(ALL),
+    }
+}
+
+async fn incoming(way: Way<'_>, store: &Arc<Store>) -> Result<Incoming, Failure> {
+    let (limits, cache) = (way.limits, Arc::clone(store));
+    blocking(move || Incoming::new(&cache, &limits)).await
 }
 
 /// Moves a branch by compare-and-swap; the objects are in the store.
-pub(crate) async fn push(way: Way<'_>, store: &Store, update: Update<'_>) -> Result<(), Failure> {
+pub(crate) async fn push(way: Way<'_>, store: &Arc<Store>, update: Update<'_>) -> Result<(), Failure> {
     let target = way.target;
     let name = format!("refs/heads/{}", update.branch);
     let old = update.old.map(|id| id.to_string()).unwrap_or_default();
     let new = update.new.map(|id| id.to_string()).unwrap_or_default();
     let (mut command, _keys) = git(way).await?;
-    command.arg("--git-dir").arg(&store.path);
+    // To a server that is a heap of files it would push by fetching from it first.
+    let apart = incoming(way, store).await?;
+    command.arg("--git-dir").arg(apart.path());
     command.args(["push", "--porcelain", "--no-verify", &format!("--force-with-lease={name}:{old}")]);
     command.args(["--", &target.url, &format!("{new}:{name}")]);
-    let output = run(target, command).await?;
+    let output = run(way, command, Some(apart.path())).await;
+    blocking(move || {
+        drop(apart);
+        Ok(())
+    })
+    .await?;
+    let output = output?;
     if output.done {
         return Ok(());
     }
@@ -145,7 +178,7 @@ pub(crate) async fn push(way: Way<'_>, store: &Store, update: Update<'_>) -> Res
         // "!\t<from>:<to>\t[rejected] (stale info)"
         Some(line) => {
             let why = line.rsplit('\t').next().unwrap_or(line);
-            if update.new.is_none() && output.errors.contains("does not exist") {
+            if update.new.is_none() && own_lines(&output.errors).contains("does not exist") {
                 return Ok(());
             }
             Err(refusal(why, &remote_lines(&output.errors), &target.url))
@@ -155,11 +188,10 @@ pub(crate) async fn push(way: Way<'_>, store: &Store, update: Update<'_>) -> Res
 }
 
 /// The program with everything set that must not be an argument, and the folder with its keys, if it has any.
-async fn git(way: Way<'_>) -> Result<(Command, Option<TempDir>), Failure> {
+async fn git(way: Way<'_>) -> Result<(Command, Option<Scratch>), Failure> {
     let target = way.target;
     let pin = pin(way).await?;
     let mut command = bounds::git(&way.limits, PATIENCE.as_secs());
-    command.kill_on_drop(true).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env_clear();
     let machine = way.reach.uses_machine();
     let kept = KEPT.iter().chain(if machine { KEPT_ON_MACHINE.as_slice() } else { &[] });
@@ -170,8 +202,7 @@ async fn git(way: Way<'_>) -> Result<(Command, Option<TempDir>), Failure> {
     }
     command.env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C").env("GIT_ALLOW_PROTOCOL", "http:https:ssh");
     command.args(["-c", "core.hooksPath=/dev/null", "-c", "http.followRedirects=false"]);
-    // `https@host:path` is SSH, too.
-    if target.url.starts_with("http://") || target.url.starts_with("https://") {
+    if is_web(target) {
         web(target, pin.as_ref(), &mut command)?;
         return Ok((command, None));
     }
@@ -194,6 +225,11 @@ async fn git(way: Way<'_>) -> Result<(Command, Option<TempDir>), Failure> {
         _ => None,
     };
     Ok((command, keys))
+}
+
+/// `https@host:path` is SSH.
+fn is_web(target: &Target) -> bool {
+    target.url.starts_with("http://") || target.url.starts_with("https://")
 }
 
 /// A name and the address that it was judged by.
@@ -263,8 +299,8 @@ fn ssh(
     key: &Secret,
     known_hosts: Option<&str>,
     pin: Option<&Pin>,
-) -> std::io::Result<TempDir> {
-    let folder = tempfile::Builder::new().permissions(Permissions::from_mode(0o700)).tempdir()?;
+) -> std::io::Result<Scratch> {
+    let folder = Scratch::new()?;
     let place = |name: &str, text: &str| {
         let path = folder.path().join(name);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
@@ -298,27 +334,48 @@ struct Output {
     errors: String,
 }
 
-async fn run(target: &Target, mut command: Command) -> Result<Output, Failure> {
-    let unable = |error: std::io::Error| {
-        Failure::problem(format!("`{}` needs the git program, which cannot be started: {error}", target.url))
-    };
-    let mut child = command.spawn().map_err(unable)?;
-    let (text, errors) = (child.stdout.take(), child.stderr.take());
-    let work = async { tokio::join!(bounded(text), bounded(errors), child.wait()) };
-    let Ok((text, errors, status)) = tokio::time::timeout(PATIENCE, work).await else {
-        return Err(Failure::fault(format!("{} took longer than ten minutes", target.host())));
-    };
-    Ok(Output { done: status.map_err(unable)?.success(), text, errors })
+/// Why the program is ended.
+enum Stop {
+    Late,
+    Full,
 }
 
-/// What a process prints, up to a limit. The rest is read, too, or it would never end.
-async fn bounded(stream: Option<impl AsyncRead + Unpin>) -> String {
-    let Some(mut stream) = stream else { return String::new() };
-    let mut kept = Vec::new();
-    // A stream that breaks ends with the process, whose status tells.
-    let _ = (&mut stream).take(MAX_OUTPUT).read_to_end(&mut kept).await;
-    let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
-    String::from_utf8_lossy(&kept).into_owned()
+/// Runs the program as long as it may take, and while what it writes to the folder is not too much.
+async fn run(way: Way<'_>, command: Command, folder: Option<&Path>) -> Result<Output, Failure> {
+    let (target, limits) = (way.target, way.limits);
+    let full = async {
+        match folder {
+            Some(folder) => overflow::full(folder, overflow::most(&limits)).await,
+            None => std::future::pending().await,
+        }
+    };
+    let stop = async {
+        tokio::select! {
+            () = tokio::time::sleep(PATIENCE) => Stop::Late,
+            () = full => Stop::Full,
+        }
+    };
+    match process::run(command, [MAX_OUTPUT; 2], stop).await {
+        Ok(ended) => Ok(Output {
+            done: ended.status.success(),
+            text: String::from_utf8_lossy(&ended.text).into_owned(),
+            errors: String::from_utf8_lossy(&ended.errors).into_owned(),
+        }),
+        Err(Cut::NotStarted(error)) => Err(Failure::problem(format!(
+            "`{}` needs the programs `git` and `/bin/sh`, which cannot be started: {error}",
+            target.url
+        ))),
+        Err(Cut::Stopped(Stop::Late)) => {
+            Err(Failure::fault(format!("{} took longer than ten minutes", target.host())))
+        }
+        Err(Cut::Stopped(Stop::Full)) => Err(pack::too_much(pack::at_once(&limits))),
+    }
+}
+
+/// What the program itself says. A server can send any words, which stand behind `remote:`; nothing is decided by them. (Behind
+/// SSH they may stand anywhere: there they can only name another reason for the failure of their own repository.)
+fn own_lines(errors: &str) -> String {
+    errors.lines().filter(|line| !line.starts_with("remote:")).collect::<Vec<_>>().join("\n")
 }
 
 fn remote_lines(errors: &str) -> String {
@@ -336,8 +393,16 @@ fn unsuccessful(target: &Target, errors: &str) -> Failure {
         "Host key verification failed",
         "error: 403",
     ];
+    let errors = own_lines(errors);
     let lines = errors.lines().filter(|line| line.starts_with("fatal:") || line.starts_with("error:"));
     let said = lines.take(2).collect::<Vec<_>>().join("; ");
+    if errors.contains("dumb http transport") {
+        return Failure::problem(format!(
+            "`{}` is served as plain files, which is not supported: let its server speak smart HTTP (`git \
+             http-backend`, or any forge)",
+            target.url
+        ));
+    }
     if let Some(id) = errors.split("not our ref ").nth(1) {
         return Failure::no_commit(format!("there is no commit `{}` in the repository", id.trim()));
     }

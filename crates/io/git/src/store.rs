@@ -16,10 +16,7 @@ use gix::{ObjectId, ThreadSafeRepository, odb::store::init::Slots};
 use crate::{
     Limits,
     error::Failure,
-    objects::{
-        history::{self, Shallow, Trail},
-        parse_id,
-    },
+    objects::history::{self, Shallow, Trail},
 };
 
 /// A pack wears as much as this many loose objects.
@@ -129,19 +126,11 @@ impl Store {
         }
     }
 
-    /// Moves the end of the history we have, by the remote's `shallow` and `unshallow` lines.
-    pub(crate) fn move_boundary(&self, lines: &[String]) -> Result<(), Failure> {
-        if lines.is_empty() {
-            return Ok(());
-        }
+    /// Moves the end of the history we have, to where the remote says that it ends now. Nobody is believed: history ends at a
+    /// commit as long as a parent of it is not here, and not any longer.
+    pub(crate) fn move_boundary(&self, ends: impl IntoIterator<Item = ObjectId>) -> Result<(), Failure> {
         let mut shallow = self.shallow()?;
-        for line in lines {
-            match line.split_once(' ') {
-                Some(("unshallow", id)) => shallow.remove(&parse_id(id)?),
-                Some(("shallow", id)) => shallow.insert(parse_id(id)?),
-                _ => false,
-            };
-        }
+        shallow.extend(ends);
         let repo = self.local();
         let mut text: Vec<String> = Vec::new();
         for id in shallow {
@@ -152,11 +141,6 @@ impl Store {
         }
         text.sort();
         self.replace_file("shallow", &text.concat())
-    }
-
-    /// Replaces the end of the history we have, given as lines.
-    pub(crate) fn set_boundary(&self, lines: &str) -> Result<(), Failure> {
-        self.replace_file("shallow", lines)
     }
 
     /// Commits to name as a starting point in a fetch.

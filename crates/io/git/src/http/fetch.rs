@@ -18,6 +18,7 @@ use crate::{
     error::Failure,
     objects::{
         pack::{self, Spool},
+        parse_id,
         scan::scan,
     },
     store::Store,
@@ -162,7 +163,12 @@ impl Received {
         let start = boundary.start;
         scan(&mut BufReader::new(Band::new(&mut self.spool.read(start)?)), limits)?;
         pack::index(&store.local(), &mut BufReader::new(Band::new(&mut self.spool.read(start)?)))?;
-        store.move_boundary(&boundary.lines)
+        if boundary.lines.is_empty() {
+            return Ok(());
+        }
+        // What the remote takes back (`unshallow`) is seen by what it has sent.
+        let ends = boundary.lines.iter().filter_map(|line| line.strip_prefix("shallow "));
+        store.move_boundary(ends.map(parse_id).collect::<Result<Vec<_>, _>>()?)
     }
 }
 

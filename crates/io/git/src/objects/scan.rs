@@ -13,7 +13,7 @@ const HEAD: usize = 12;
 /// Object ids are SHA-1.
 const ID: usize = 20;
 /// More objects than this do not go into one pack.
-const MAX_OBJECTS: u32 = 4_000_000;
+pub(crate) const MAX_OBJECTS: u32 = 4_000_000;
 /// So many bytes may all objects of a pack have together, unpacked: it bounds the time.
 const MAX_UNPACKED: u64 = 16 << 30;
 /// So many objects of the largest size may be held at once while deltas are applied.

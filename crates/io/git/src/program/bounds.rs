@@ -7,30 +7,16 @@ use crate::{
     Limits,
     error::Failure,
     objects::{pack, scan},
+    process::Bounds,
 };
 
-/// Sets limits for itself and becomes the program. A lower limit that holds already is fine. A file that grows beyond
-/// its limit is an error for the one who writes it, which tells more than a signal.
-const SCRIPT: &str = r#"
-limit() { ulimit "$1" "$2" 2>/dev/null || [ "$(ulimit "$1")" -le "$2" ]; }
-trap '' XFSZ
-limit -c 0 && limit -t "$1" && limit -f "$2" && limit -d "$3" || { echo 'fatal: no limits can be set' >&2; exit 1; }
-shift 3
-exec "$@"
-"#;
-/// `ulimit -f` counts blocks.
-const BLOCK: u64 = 512;
-/// `ulimit -d` counts these.
-const KIB: u64 = 1024;
 /// What the program needs besides the objects that it holds: itself, its tables, what it remembers of deltas.
 const BESIDES: u64 = 256 << 20;
 
 /// The git program within bounds, without its arguments. `seconds` are those in which it computes.
 pub(super) fn git(limits: &Limits, seconds: u64) -> Command {
-    let blocks = pack::at_once(limits).div_ceil(BLOCK);
-    let memory = memory(limits).div_ceil(KIB);
-    let mut command = Command::new("sh");
-    command.args(["-c", SCRIPT, "sh", &seconds.to_string(), &blocks.to_string(), &memory.to_string(), "git"]);
+    let bounds = Bounds { memory: memory(limits), file: Some(pack::at_once(limits)), seconds };
+    let mut command = bounds.command("git");
     // Packs stay packs, so that they can be looked at. Large files are not held as a whole; nothing is done twice at once.
     for setting in [
         "fetch.unpackLimit=1".to_owned(),
@@ -48,8 +34,9 @@ fn memory(limits: &Limits) -> u64 {
     limits.object.saturating_mul(scan::HELD).saturating_add(BESIDES)
 }
 
-/// Which bound the program has met, by what it prints.
+/// Which bound the program has met, by what it prints itself.
 pub(super) fn met(errors: &str, limits: &Limits) -> Option<Failure> {
+    let errors = super::own_lines(errors);
     if errors.contains("File too large") {
         return Some(pack::too_much(pack::at_once(limits)));
     }
@@ -118,6 +105,10 @@ mod tests {
         ] {
             let text = told(unknown).unwrap();
             assert!(text.contains("272629760 bytes") && text.contains("--git-object-limit"), "{text}");
+        }
+        for lie in ["remote: fatal: Out of memory, malloc failed", "remote: File too large\nfatal: early EOF"]
+        {
+            assert_eq!(told(lie), None, "{lie}");
         }
         assert_eq!(told("fatal: the remote end hung up unexpectedly"), None);
     }

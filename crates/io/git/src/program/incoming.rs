@@ -7,9 +7,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use gix::ObjectId;
 use tempfile::TempDir;
 
-use crate::{Limits, cache, error::Failure, http::fetch, objects::scan, store::Store};
+use crate::{
+    Limits, cache,
+    error::Failure,
+    http::fetch,
+    objects::{parse_id, scan},
+    store::Store,
+};
 
 /// How its folder in the cache begins.
 const PREFIX: &str = "incoming-";
@@ -45,7 +52,7 @@ impl Incoming {
         for pack in packs {
             take_over(&pack, store).map_err(|error| failed(&error))?;
         }
-        store.set_boundary(&boundary)
+        store.move_boundary(boundary)
     }
 
     fn packs(&self) -> std::io::Result<Vec<PathBuf>> {
@@ -59,15 +66,16 @@ impl Incoming {
         Ok(packs)
     }
 
-    /// The commits at which history ends now, a line for each.
-    fn boundary(&self) -> Result<String, Failure> {
+    /// The commits at which history ends now.
+    fn boundary(&self) -> Result<Vec<ObjectId>, Failure> {
         let path = self.path().join("shallow");
-        match std::fs::metadata(&path) {
-            Ok(file) if file.len() > fetch::MAX_BOUNDARY as u64 * LINE => Err(fetch::too_many_ends()),
-            Ok(_) => std::fs::read_to_string(&path).map_err(|error| failed(&error)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
-            Err(error) => Err(failed(&error)),
-        }
+        let text = match std::fs::metadata(&path) {
+            Ok(file) if file.len() > fetch::MAX_BOUNDARY as u64 * LINE => return Err(fetch::too_many_ends()),
+            Ok(_) => std::fs::read_to_string(&path).map_err(|error| failed(&error))?,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(&error)),
+        };
+        text.lines().map(parse_id).collect()
     }
 }
 

@@ -1,6 +1,8 @@
 //! The workbench: repositories made by the git program, and orders to try on them.
 
 use std::{
+    ffi::OsStr,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
@@ -9,6 +11,24 @@ use std::{
 
 use futures::future::BoxFuture;
 use kardinal_git::{Author, Change, ChangeError, Credentials, Git, Order, Remote, Settings, Tree, Write};
+
+const DIRECTORY: &str = "KARDINAL_TEST_DIRECTORY";
+
+/// The folder of the bench that has started this process.
+pub(crate) fn directory() -> PathBuf {
+    PathBuf::from(std::env::var_os(DIRECTORY).unwrap())
+}
+
+/// What a test needs, with the caches in the folder.
+pub(crate) fn settings(folder: &Path) -> Settings {
+    Settings {
+        cache_dir: folder.join("cache"),
+        max_bytes: 1 << 30,
+        max_age: Duration::from_secs(3600),
+        local: None,
+        limits: kardinal_git::Limits::default(),
+    }
+}
 
 /// A directory with a bare repository `app.git` that has one commit on `main`.
 pub(crate) struct Bench {
@@ -39,13 +59,33 @@ impl Bench {
     }
 
     pub(crate) fn settings(&self) -> Settings {
-        Settings {
-            cache_dir: self.dir.path().join("cache"),
-            max_bytes: 1 << 30,
-            max_age: Duration::from_secs(3600),
-            local: None,
-            limits: kardinal_git::Limits::default(),
-        }
+        settings(self.dir.path())
+    }
+
+    /// Puts a shell script where it can be started as a program.
+    pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}")).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// Does one of the ignored tests in a process of its own, because the environment belongs to the whole process. It
+    /// finds the folder of this bench by [`directory`].
+    pub(crate) fn inside(&self, test: &str, environment: &[(&str, &OsStr)]) {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--ignored", "--nocapture"])
+            .env(DIRECTORY, self.dir.path())
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .envs(environment.iter().copied())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && text.contains("1 passed"),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 
     /// A work tree of the real git program.

@@ -1,10 +1,6 @@
 //! The operator's limits hold for what the git program fetches, too.
 
-use std::{
-    io::Write as _,
-    path::{Path, PathBuf},
-    sync::atomic::Ordering,
-};
+use std::{io::Write as _, path::Path, sync::atomic::Ordering};
 
 use gix::zlib::{Compression, stream::deflate};
 use kardinal_git::{Error, Git, Limits, Remote, Repositories as _, Settings};
@@ -12,7 +8,6 @@ use kardinal_git::{Error, Git, Limits, Remote, Repositories as _, Settings};
 use crate::{bench::*, server::Server, web::cache_of};
 
 const MIB: u64 = 1 << 20;
-const DIRECTORY: &str = "KARDINAL_TEST_DIRECTORY";
 const COMMIT: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 fn with(bench: &Bench, limits: Limits) -> Git {
@@ -73,6 +68,38 @@ async fn limits_hold_for_servers_of_the_old_protocol() {
     }
     let read = with(&bench, usual).read(&server.remote(), &tip, "other").await.unwrap().unwrap();
     assert!(read == other);
+}
+
+/// Nothing in a dumb server's files says how many there are, and each of them is small.
+#[tokio::test]
+async fn a_server_that_turns_dumb_for_the_git_program_brings_nothing() {
+    let bench = Bench::new();
+    let server = Server::new(&bench).await;
+    server.switches.old.store(true, Ordering::SeqCst);
+    let usual = bench.ask(&["rev-parse", "main"]);
+    let git = with(&bench, Limits { pack: MIB, ..Limits::default() });
+    git.read(&server.remote(), &usual, "README.md").await.unwrap();
+    let work = bench.clone_as("alice");
+    for (number, part) in noise(60 * MIB).chunks(1 << 20).enumerate() {
+        write(&work, &format!("{number}"), part);
+    }
+    bench.push_all(&work, "much");
+    bench.ask(&["update-server-info"]);
+    let tip = bench.ask(&["rev-parse", "main"]);
+    server.switches.dumb.store(true, Ordering::SeqCst);
+    let objects = || server.take_requests().iter().filter(|request| request.contains("/objects/")).count();
+    objects();
+    for id in [tip.as_str(), &tip[..10]] {
+        let error = match git.resolve(&server.remote(), id).await {
+            Ok(whole) => git.read(&server.remote(), &whole, "README.md").await.unwrap_err(),
+            Err(error) => error,
+        };
+        assert!(matches!(&error, Error::Problem(text) if text.contains("smart HTTP")), "{error:?}");
+        assert_eq!(objects(), 0, "{id}");
+        assert!(size(&bench.dir.path().join("cache")) < MIB, "nothing of it is left");
+    }
+    server.switches.dumb.store(false, Ordering::SeqCst);
+    refused(&git, &server.remote(), &tip, ["more than 17825792 bytes at once", "`--git-pack-limit`"]).await;
 }
 
 #[tokio::test]
@@ -138,45 +165,28 @@ fn lay_out(folder: &Path) {
     std::fs::write(folder.join("many"), answer([0x40, 0, 0, 0], Vec::new())).unwrap();
 }
 
-/// The environment belongs to the whole process, so the work is done in one of its own.
 #[test]
 fn packs_without_end_or_measure_behind_ssh() {
     let bench = Bench::new();
     let folder = bench.dir.path();
     lay_out(folder);
-    let script = folder.join("ssh");
     // "ssh … git-upload-pack '/name'"
     let text = format!(
-        "#!/bin/sh\n[ \"$1\" = -G ] && exit 1\nfor last; do :; done\nname=${{last##*/}}\nname=${{name%\\'}}\n\
+        "[ \"$1\" = -G ] && exit 1\nfor last; do :; done\nname=${{last##*/}}\nname=${{name%\\'}}\n\
          cd {}\nexec 3<&0\ncat <&3 > /dev/null &\ncat branches $name\n\
          [ $name = endless ] && for _ in $(seq 50); do cat block || break; done\nwait\n",
         folder.display()
     );
-    std::fs::write(&script, text).unwrap();
-    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "bounds::inside", "--ignored", "--nocapture"])
-        .env(DIRECTORY, folder)
-        .env("GIT_SSH_COMMAND", script)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let script = bench.script("ssh", &text);
+    bench.inside("bounds::inside", &[("GIT_SSH_COMMAND", script.as_os_str())]);
     assert!(size(&folder.join("cache")) < MIB, "nothing of it is left");
 }
 
 #[tokio::test]
 #[ignore = "started by the test above"]
 async fn inside() {
-    let directory = PathBuf::from(std::env::var_os(DIRECTORY).unwrap());
-    let settings = Settings {
-        cache_dir: directory.join("cache"),
-        max_bytes: 1 << 30,
-        max_age: std::time::Duration::from_secs(3600),
-        local: None,
-        limits: Limits { pack: 48 * MIB, ..Limits::default() },
-    };
-    let git = Git::new(settings);
+    let limits = Limits { pack: 48 * MIB, ..Limits::default() };
+    let git = Git::new(Settings { limits, ..settings(&directory()) });
     for (name, words) in [
         ("endless", ["more than 67108864 bytes at once", "`--git-pack-limit`"]),
         ("tree", ["an object of 943718400 bytes, and at most 67108864", "`--git-object-limit`"]),

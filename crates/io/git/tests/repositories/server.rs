@@ -32,6 +32,8 @@ pub(crate) struct Switches {
     pub(crate) status: AtomicU16,
     /// Pretend to know version 0 of the protocol only.
     pub(crate) old: AtomicBool,
+    /// Pretend to be a heap of files for the git program, and only for it.
+    pub(crate) dumb: AtomicBool,
     /// Redirect the first path to the second.
     pub(crate) redirect: Mutex<Option<(String, String)>>,
     requests: Mutex<Vec<String>>,
@@ -133,13 +135,15 @@ async fn backend(
     body: Bytes,
 ) -> Response<Body> {
     let header = |name: &str| headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
+    let dumb = switches.dumb.load(Ordering::SeqCst) && !header("user-agent").contains("kardinal");
+    let query = if dumb { "" } else { uri.query().unwrap_or("") };
     let mut cgi = tokio::process::Command::from(command(&switches.root));
     cgi.arg("http-backend")
         .env("GIT_PROJECT_ROOT", &switches.root)
         .env("GIT_HTTP_EXPORT_ALL", "1")
         .env("PATH_INFO", uri.path())
         .env("REQUEST_METHOD", method.as_str())
-        .env("QUERY_STRING", uri.query().unwrap_or(""))
+        .env("QUERY_STRING", query)
         .env("CONTENT_TYPE", header("content-type"))
         .env("CONTENT_LENGTH", body.len().to_string())
         .env("HTTP_CONTENT_ENCODING", header("content-encoding"))

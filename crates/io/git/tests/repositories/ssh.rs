@@ -1,32 +1,23 @@
 //! SSH goes through the git program, with a script in place of `ssh`.
 
-use std::path::PathBuf;
+use std::{
+    fs::File,
+    io::{BufRead as _, BufReader, Read as _},
+    time::Duration,
+};
 
-use kardinal_git::{Git, Outcome, Repositories as _, Settings};
+use kardinal_git::{Git, Outcome, Repositories as _};
 
 use crate::bench::*;
 
-const DIRECTORY: &str = "KARDINAL_TEST_DIRECTORY";
+/// A script that runs on this machine what it should run on another.
+const HERE: &str = "[ \"$1\" = -G ] && exit 1\nfor last; do :; done\nexec sh -c \"$last\"\n";
 
-/// The environment belongs to the whole process, so the work is done in one of its own.
 #[test]
 fn repositories_behind_ssh() {
     let bench = Bench::new();
-    let script = bench.dir.path().join("ssh");
-    std::fs::write(
-        &script,
-        "#!/bin/sh\n[ \"$1\" = -G ] && exit 1\nfor last; do :; done\nexec sh -c \"$last\"\n",
-    )
-    .unwrap();
-    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "ssh::inside", "--ignored", "--nocapture"])
-        .env(DIRECTORY, bench.dir.path())
-        .env("GIT_SSH_COMMAND", script)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let script = bench.script("ssh", HERE);
+    bench.inside("ssh::inside", &[("GIT_SSH_COMMAND", script.as_os_str())]);
     assert_eq!(bench.subjects("main"), ["Promote two", "by alice", "Promote one", "first"]);
     assert_eq!(bench.ask(&["show", "main:log"]), "one\ntwo");
     bench.fsck();
@@ -37,18 +28,9 @@ fn repositories_behind_ssh() {
 #[test]
 fn the_address_that_was_judged_is_the_one_that_is_connected_to() {
     let bench = Bench::new();
-    let script = bench.dir.path().join("ssh");
-    let text = format!("#!/bin/sh\necho \"$@\" >> {}/called\nexit 1\n", bench.dir.path().display());
-    std::fs::write(&script, text).unwrap();
-    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    bench.script("ssh", &format!("echo \"$@\" >> {}/called\nexit 1\n", bench.dir.path().display()));
     let path = format!("{}:{}", bench.dir.path().display(), std::env::var("PATH").unwrap());
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "ssh::inside_a_cluster", "--ignored", "--nocapture"])
-        .env(DIRECTORY, bench.dir.path())
-        .env("PATH", path)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    bench.inside("ssh::inside_a_cluster", &[("PATH", path.as_ref())]);
     let called = std::fs::read_to_string(bench.dir.path().join("called")).unwrap();
     let calls: Vec<&str> = called.lines().filter(|line| line.contains("git-upload-pack")).collect();
     let [usual, other, named_like_the_web] = calls.as_slice() else { panic!("{called}") };
@@ -70,16 +52,8 @@ impl reqwest::dns::Resolve for OneAddress {
 #[tokio::test]
 #[ignore = "started by the test above"]
 async fn inside_a_cluster() {
-    let directory = PathBuf::from(std::env::var_os(DIRECTORY).unwrap());
-    let settings = Settings {
-        cache_dir: directory.join("cache"),
-        max_bytes: 1 << 30,
-        max_age: std::time::Duration::from_secs(3600),
-        local: None,
-        limits: kardinal_git::Limits::default(),
-    };
     let policy = kardinal_reach::Policy::cluster(kardinal_reach::Hosts::default());
-    let git = Git::reaching(settings, policy, Some(std::sync::Arc::new(OneAddress)));
+    let git = Git::reaching(settings(&directory()), policy, Some(std::sync::Arc::new(OneAddress)));
     let credentials = kardinal_git::Credentials::Ssh { key: "key".into(), known_hosts: None };
     for url in
         ["git@git.example:a/app.git", "ssh://git@git.example:2222/a/app.git", "httpx@git.example:a/app.git"]
@@ -97,15 +71,8 @@ async fn inside_a_cluster() {
 #[tokio::test]
 #[ignore = "started by the test above"]
 async fn inside() {
-    let directory = PathBuf::from(std::env::var_os(DIRECTORY).unwrap());
-    let settings = Settings {
-        cache_dir: directory.join("cache"),
-        max_bytes: 1 << 30,
-        max_age: std::time::Duration::from_secs(3600),
-        local: None,
-        limits: kardinal_git::Limits::default(),
-    };
-    let git = Git::new(settings);
+    let directory = directory();
+    let git = Git::new(settings(&directory));
     let remote = remote(&format!("git@forge.example:{}/app.git", directory.display()));
     git.commit(&remote, &order("one", Append("log", "one".into()))).await.unwrap();
     run(&directory, &["clone", "-q", "app.git", "alice"]);
@@ -122,4 +89,41 @@ async fn inside() {
     let branch = git.commit(&remote, &branched("three", "p/x", Append("log", "3".into()))).await.unwrap();
     git.delete_branch(&remote, "p/x", &branch.commit).await.unwrap();
     assert_eq!(git.tip(&remote, "p/x").await.unwrap(), None);
+}
+
+/// In place of `ssh`: starts another process, and both hold a pipe until they end. Not for ever, or a test that fails would
+/// leave them behind.
+#[test]
+fn what_the_git_program_has_started_ends_with_the_call() {
+    let bench = Bench::new();
+    let pipe = bench.dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let text = format!(
+        "[ \"$1\" = -G ] && exit 1\nexec 9> {}\necho started >&9\nsleep 50 <&- >&- 2>&- &\nwait\n",
+        pipe.display()
+    );
+    let script = bench.script("ssh", &text);
+    bench.inside("ssh::inside_a_call_that_is_dropped", &[("GIT_SSH_COMMAND", script.as_os_str())]);
+}
+
+#[tokio::test]
+#[ignore = "started by the test above"]
+async fn inside_a_call_that_is_dropped() {
+    let directory = directory();
+    let git = Git::new(settings(&directory));
+    let call = tokio::spawn(async move { git.tip(&remote("git@forge.example:a/app.git"), "main").await });
+    let held = tokio::task::spawn_blocking(move || {
+        let mut pipe = BufReader::new(File::open(directory.join("pipe")).unwrap());
+        let mut line = String::new();
+        pipe.read_line(&mut line).unwrap();
+        assert_eq!(line, "started\n");
+        pipe
+    });
+    let mut pipe = held.await.unwrap();
+    call.abort();
+    // Nobody writes; it ends when the last one who holds it does.
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || ended.send(pipe.read_to_end(&mut Vec::new()).unwrap()));
+    assert!(call.await.unwrap_err().is_cancelled());
+    assert_eq!(end.recv_timeout(Duration::from_secs(30)), Ok(0), "a process lives on");
 }
