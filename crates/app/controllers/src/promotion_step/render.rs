@@ -4,14 +4,12 @@ mod urls;
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
-use kardinal_git::{ChangeError, Tree};
+use kardinal_git::process::{self, Bounds, Cut, Ended};
+use kardinal_git::{ChangeError, Scratch, Tree};
 use kardinal_reach::Policy;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 
 /// How long the program may take.
@@ -20,6 +18,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const OUTPUT: u64 = 16 * 1024 * 1024;
 /// The part of its complaints that is kept.
 const COMPLAINTS: u64 = 64 * 1024;
+/// The memory that it may take. A directory of 2,000 Deployments takes a sixth of it.
+const MEMORY: u64 = 512 * 1024 * 1024;
+/// Where it begins to tidy its memory up at the cost of time: before it meets the limit, at which it only dies.
+const TIDY: u64 = MEMORY / 8 * 7;
+/// It computes on several processors at once.
+const COMPUTING: u64 = 4 * PATIENCE.as_secs();
 /// Nobody listens there: what is fetched through this proxy is not fetched.
 const NOWHERE: &str = "http://127.0.0.1:1";
 
@@ -53,8 +57,10 @@ impl Renderer<'_> {
         lay_out(work.path(), changed)?;
         // Nothing of the repository may be found where programs, plugins or settings are looked for.
         let nothing = private_folder()?;
-        let mut build = Command::new(program);
+        let bounds = Bounds { memory: MEMORY, file: None, seconds: COMPUTING };
+        let mut build = bounds.command(program);
         build.arg("build").arg(work.path().join(directory)).env_clear().env("HOME", nothing.path());
+        build.env("GOMEMLIMIT", TIDY.to_string());
         if self.reach.uses_machine() {
             build.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         } else {
@@ -69,11 +75,9 @@ impl Renderer<'_> {
     }
 }
 
-/// A folder that nobody else on the machine can look into: it holds what is in somebody's repository.
-fn private_folder() -> Result<tempfile::TempDir, ChangeError> {
-    let only_us = std::fs::Permissions::from_mode(0o700);
-    let made = tempfile::Builder::new().prefix("kardinal-").permissions(only_us).tempdir();
-    made.map_err(|error| passing(format!("no temporary directory: {error}")))
+/// It holds what is in somebody's repository.
+fn private_folder() -> Result<Scratch, ChangeError> {
+    Scratch::new().map_err(|error| passing(format!("no temporary directory: {error}")))
 }
 
 /// What stays as it is until somebody changes the files.
@@ -136,35 +140,40 @@ fn lay_out(work: &Path, changed: &Changed) -> Result<(), ChangeError> {
     Ok(())
 }
 
-/// Runs a program for a while and takes what it prints, up to a limit. It ends with the future.
-async fn run(mut command: Command, patience: Duration) -> Result<Vec<u8>, ChangeError> {
-    command.kill_on_drop(true).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child =
-        command.spawn().map_err(|error| passing(format!("`kustomize` cannot be started: {error}")))?;
-    let (printed, complaints) = (child.stdout.take(), child.stderr.take());
-    let work = async { tokio::join!(some(printed, OUTPUT), some(complaints, COMPLAINTS), child.wait()) };
-    let Ok((printed, complaints, status)) = tokio::time::timeout(patience, work).await else {
-        return Err(passing(format!("kustomize build took longer than {} s", patience.as_secs())));
-    };
-    let status = status.map_err(|error| passing(format!("kustomize build: {error}")))?;
-    if printed.len() as u64 > OUTPUT {
+/// Runs a program for a while and takes what it prints, up to a limit. It ends with the future, and whatever it has started
+/// with it.
+async fn run(command: Command, patience: Duration) -> Result<Vec<u8>, ChangeError> {
+    let Ended { status, text, errors } =
+        process::run(command, [OUTPUT, COMPLAINTS], tokio::time::sleep(patience)).await.map_err(|cut| {
+            passing(match cut {
+                Cut::NotStarted(error) => format!("`kustomize` cannot be started: {error}"),
+                Cut::Stopped(()) => format!("kustomize build took longer than {} s", patience.as_secs()),
+            })
+        })?;
+    if text.len() as u64 > OUTPUT {
         return Err(refusal(format!("kustomize build prints more than {OUTPUT} bytes")));
     }
     match status.code() {
-        Some(0) => Ok(printed),
-        Some(_) => Err(refusal(format!("kustomize build: {}", first_line(&complaints)))),
+        Some(0) => Ok(text),
+        Some(OF_THE_RUNTIME) if is_out_of_memory(&errors) => Err(refusal(format!(
+            "kustomize build needs more than {MEMORY} bytes of memory: let the kustomization include less, or in \
+             several smaller ones"
+        ))),
+        Some(_) => Err(refusal(format!("kustomize build: {}", first_line(&errors)))),
         None => Err(passing(format!("kustomize build was ended from outside: {status}"))),
     }
 }
 
-/// One byte more than the limit at most; the rest is read and forgotten, or the program would wait for ever.
-async fn some(stream: Option<impl AsyncRead + Unpin>, limit: u64) -> Vec<u8> {
-    let Some(mut stream) = stream else { return Vec::new() };
-    let mut kept = Vec::new();
-    // A stream that breaks ends with the process, whose status tells.
-    let _ = (&mut stream).take(limit + 1).read_to_end(&mut kept).await;
-    let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
-    kept
+/// The status with which a Go program dies; kustomize itself ends with 1 if it cannot build.
+const OF_THE_RUNTIME: i32 = 2;
+
+/// Whether a Go program died for want of memory. The words depend on what it wanted it for.
+fn is_out_of_memory(complaints: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(complaints);
+    let runtime =
+        text.lines().filter(|line| line.starts_with("fatal error: ") || line.starts_with("runtime: "));
+    let mut said = runtime.take(4);
+    said.any(|line| line.contains("out of memory") || line.contains("cannot allocate memory"))
 }
 
 fn first_line(text: &[u8]) -> String {
@@ -174,6 +183,7 @@ fn first_line(text: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
     use std::path::PathBuf;
 
     use kardinal_git::{Budget, Entry, Error};
@@ -278,7 +288,7 @@ mod tests {
         assert!(told.contains("more than 16777216 bytes"), "{told}");
         let seen =
             render("env | cut -d= -f1 | sort | tr '\\n' ' '", &machine(), &empty, &Changed::new()).await;
-        assert_eq!(seen.unwrap().trim(), "HOME PATH PWD");
+        assert_eq!(seen.unwrap().trim(), "GOMEMLIMIT HOME PATH PWD");
         let mut sleeps = Command::new("sleep");
         sleeps.arg("600");
         let turn = ONE_AT_A_TIME.lock().await;
@@ -288,6 +298,42 @@ mod tests {
         let told =
             render("echo 'Error: no such file' >&2; exit 1", &machine(), &empty, &Changed::new()).await;
         assert_eq!(told.unwrap_err(), "kustomize build: Error: no such file");
+    }
+
+    /// As a Go program says it; that the real one does is seen in the tests of conformance.
+    #[tokio::test]
+    async fn kustomize_is_bounded_in_memory() {
+        let empty = tree(&[("env/kustomization.yaml", "")]);
+        let seen = render("ulimit -d; echo $GOMEMLIMIT", &machine(), &empty, &Changed::new()).await.unwrap();
+        assert_eq!(seen, "524288\n469762048\n");
+        for (script, is_memory) in [
+            ("echo 'fatal error: runtime: out of memory' >&2; exit 2", true),
+            (
+                "echo 'runtime: x'; echo 'fatal error: out of memory allocating heap arena map' >&2; exit 2",
+                true,
+            ),
+            ("echo 'fatal error: runtime: cannot allocate memory' >&2; exit 2", true),
+            ("echo 'Error: x: out of memory' >&2; exit 2", false),
+            ("echo 'fatal error: all goroutines are asleep' >&2; exit 2", false),
+            ("echo 'fatal error: runtime: out of memory' >&2; exit 1", false),
+        ] {
+            let told = attempt(script, &machine(), &empty, &Changed::new()).await.unwrap_err();
+            assert!(!told.may_pass, "{script}: {told}");
+            assert_eq!(
+                told.message.contains("more than 536870912 bytes of memory"),
+                is_memory,
+                "{script}: {told}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn what_kustomize_has_started_ends_with_it() {
+        let empty = tree(&[("env/kustomization.yaml", "")]);
+        // Bounded, in case that it is not ended: it has inherited the pipes.
+        let (machine, nothing) = (machine(), Changed::new());
+        let seen = render("sleep 50 & echo built", &machine, &empty, &nothing);
+        assert_eq!(tokio::time::timeout(PATIENCE / 2, seen).await.unwrap().unwrap(), "built\n");
     }
 
     #[tokio::test]
