@@ -1,58 +1,18 @@
 //! Our edits of kustomizations against `kustomize edit set image` itself, and against what `kustomize build` makes of them.
 
-#![expect(
-    clippy::indexing_slicing,
-    clippy::print_stderr,
-    reason = "a test may fail loudly, and a skipped one says so"
-)]
+#![expect(clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use kardinal_manifest::{Image, kustomize};
+use kardinal_testkit::kustomize::program;
 use serde_json::{Map, Value};
 
-const KUSTOMIZE: &str = "5.7.1";
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 const OLD_DIGEST: &str = "sha256:ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff";
-
-/// The real program, built if this machine has not built it before. `None`, with one visible line, where Go is missing.
-fn program() -> Result<Option<PathBuf>> {
-    if Command::new("go").arg("version").output().is_err() {
-        eprintln!(
-            "conformance: skipped: the real kustomize needs Go to be built, and there is no `go` on this machine"
-        );
-        return Ok(None);
-    }
-    let cache = match (std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME")) {
-        (Some(cache), _) => PathBuf::from(cache),
-        (None, Some(home)) => Path::new(&home).join(".cache"),
-        (None, None) => bail!("neither XDG_CACHE_HOME nor HOME is set: no place to keep the built kustomize"),
-    }
-    .join("kardinal-test");
-    let folder = cache.join(format!("kustomize-{KUSTOMIZE}"));
-    std::fs::create_dir_all(&folder)?;
-    let target = folder.join("kustomize");
-    // Tests run side by side: only one of them builds.
-    let lock = std::fs::File::create(folder.join("lock"))?;
-    lock.lock()?;
-    if target.exists() {
-        return Ok(Some(target));
-    }
-    let unfinished = folder.join("kustomize.unfinished");
-    let status = Command::new("go")
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/go/kustomize"))
-        .env("CGO_ENABLED", "0")
-        .args(["build", "-trimpath", "-ldflags", "-s -w", "-o"])
-        .arg(&unfinished)
-        .arg("sigs.k8s.io/kustomize/kustomize/v5")
-        .status()?;
-    ensure!(status.success(), "building kustomize failed");
-    std::fs::rename(&unfinished, &target)?;
-    Ok(Some(target))
-}
 
 fn run(program: &Path, folder: &Path, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program).current_dir(folder).args(arguments).output()?;

@@ -8,6 +8,7 @@ pub mod child;
 pub mod clock;
 pub mod gitea;
 pub mod installed;
+pub mod kustomize;
 pub mod outside;
 pub mod real;
 pub mod requests;

@@ -2,7 +2,7 @@
 
 pub mod workloads;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kardinal_controllers::{LocalForge, Metrics, Outside, RealForges};
@@ -21,6 +21,7 @@ pub struct Workshop {
     /// The way to its repositories, and to those of any other forge.
     pub git: Arc<Git>,
     reach: Mutex<Policy>,
+    kustomize: Mutex<Option<PathBuf>>,
     _folder: tempfile::TempDir,
 }
 
@@ -39,12 +40,17 @@ impl Workshop {
         let store = Arc::new(kardinal_forge::Store::new(root));
         let forge = LocalForge { store, url: FORGE_URL.to_owned() };
         let reach = Mutex::new(Policy::machine(Hosts::default()));
-        Ok(Workshop { forge, git: Arc::new(git), reach, _folder: folder })
+        Ok(Workshop { forge, git: Arc::new(git), reach, kustomize: Mutex::default(), _folder: folder })
     }
 
     /// The next controllers call only tasks that this policy allows.
     pub fn reach_only(&self, policy: Policy) {
         *self.reach.lock().unwrap_or_else(PoisonError::into_inner) = policy;
+    }
+
+    /// The next controllers have this program for `kustomize-build`.
+    pub fn render_with(&self, program: PathBuf) {
+        *self.kustomize.lock().unwrap_or_else(PoisonError::into_inner) = Some(program);
     }
 
     /// A repository of the local forge.
@@ -62,7 +68,7 @@ impl Workshop {
             repositories: Arc::new(Overheard { git: self.git.clone(), requests: requests.clone() }),
             forges: Arc::new(RealForges { http, client }),
             forge: Some(self.forge.clone()),
-            kustomize: None,
+            kustomize: self.kustomize.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             http: reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?,
             reach: self.reach.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             metrics: Arc::new(Metrics::default()),

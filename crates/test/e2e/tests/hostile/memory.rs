@@ -4,7 +4,7 @@ use anyhow::ensure;
 use kardinal_api::kardinal::PromotionState;
 use kardinal_testkit::Shop;
 use kardinal_testkit::shop::{APP, fixture};
-use kardinal_testkit::world::{in_memory, promotions};
+use kardinal_testkit::world::{in_memory, in_memory_real_time, promotions};
 use serde_json::{Value, json};
 
 const CONFIG: &str = "app-config";
@@ -61,6 +61,53 @@ fn a_replacement_that_multiplies_its_match_is_refused_by_number() -> anyhow::Res
         shop.release("my-app-v1-29-0", "1.29.0", json!({})).await?;
         let said = failed(&shop, "my-app-v1-29-0").await?;
         ensure!(said.contains("more than 4194304 bytes"), "{said}");
+        shop.close().await
+    })
+}
+
+/// A file of a megabyte, and folders that include each other twice: 256 times that megabyte, each time several times in memory.
+fn doubling() -> Vec<(String, String)> {
+    let mut files = vec![
+        ("l0/large".to_owned(), "x: y\n".repeat(200_000)),
+        (
+            "l0/kustomization.yaml".to_owned(),
+            "configMapGenerator:\n- name: large\n  files: [large]\n".to_owned(),
+        ),
+        ("kustomization.yaml".to_owned(), "resources: [l8]\n".to_owned()),
+    ];
+    for level in 1..=8 {
+        files.push((format!("l{level}/kustomization.yaml"), "resources: [a, b]\n".to_owned()));
+        for half in ["a", "b"] {
+            let text = format!("resources: [../../l{}]\nnamePrefix: {half}-\n", level - 1);
+            files.push((format!("l{level}/{half}/kustomization.yaml"), text));
+        }
+    }
+    files.iter().map(|(path, text)| (format!("environments/dev/{path}"), text.clone())).collect()
+}
+
+/// With the real kustomize: it builds as ever, and one that takes gigabytes ends at its limit.
+#[test]
+fn a_kustomization_that_includes_itself_over_and_over_is_refused_by_number() -> anyhow::Result<()> {
+    let Some(program) = kardinal_testkit::kustomize::program()? else { return Ok(()) };
+    in_memory_real_time(promotions(), async |world, _| {
+        world.stop_controllers().await;
+        world.workshop.render_with(program);
+        world.start_controllers().await?;
+        let shop = Shop::open(world, &["dev"]).await?;
+        shop.pipeline(pipeline(&[
+            json!({"uses": "kustomize-set-image"}),
+            json!({"uses": "kustomize-build"}),
+        ]))
+        .await?;
+        shop.release("my-app-v1-29-0", "1.29.0", json!({})).await?;
+        shop.deploy("dev", "1.29.0").await?;
+        shop.state("my-app-v1-29-0", "dev", PromotionState::Verified).await?;
+        let files = doubling();
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), Some(text.as_str()))).collect();
+        shop.push(&shop.repository, "main", "doubling", &files)?;
+        shop.release("my-app-v1-30-0", "1.30.0", json!({})).await?;
+        let said = failed(&shop, "my-app-v1-30-0").await?;
+        ensure!(said.contains("536870912 bytes of memory"), "{said}");
         shop.close().await
     })
 }
