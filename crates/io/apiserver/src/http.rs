@@ -46,7 +46,10 @@ pub(crate) struct App {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Limits,
     pub(crate) stop: CancellationToken,
+    /// The places of requests over the network.
     requests: Semaphore,
+    /// Those of clients in this process.
+    own_requests: Semaphore,
     watches: Arc<Shares>,
     documents: documents::Cache,
 }
@@ -62,6 +65,7 @@ impl App {
             clock,
             stop,
             requests: Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS)),
+            own_requests: Semaphore::new(limits.own_requests.clamp(1, Semaphore::MAX_PERMITS)),
             watches: Shares::new(limits.watches, limits.watches_per_peer),
             documents: documents::Cache::default(),
             limits,
@@ -150,13 +154,15 @@ fn impersonation(headers: &HeaderMap) -> Option<Status> {
     Some(Status::generic(403, kardinal_apimodel::Reason::Forbidden, &message))
 }
 
-/// Lets a request in: one from outside is refused when the server is full, one of our own waits for its turn.
+/// Lets a request in: one from outside is refused when its places are taken, one of our own waits for its turn. Neither
+/// takes the places of the other, or whoever waits in this process would keep out everybody who may not.
 async fn admit(app: &App, target: path::Target, head: Head, body: Body, outside: bool) -> Response<Body> {
     // A busy server is still alive: probes need no place.
     if matches!(target, path::Target::Health { .. }) {
         return dispatch(app, target, head, body).await;
     }
-    let permit = if outside { app.requests.try_acquire().ok() } else { app.requests.acquire().await.ok() };
+    let permit =
+        if outside { app.requests.try_acquire().ok() } else { app.own_requests.acquire().await.ok() };
     if permit.is_none() {
         let full = "too many requests are in flight, try again later";
         return respond::status(&Status::too_many_requests(full));

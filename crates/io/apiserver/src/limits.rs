@@ -9,8 +9,11 @@ pub struct Limits {
     pub connections: ConnectionLimits,
     /// What bodies may cost while they arrive.
     pub uploads: UploadLimits,
-    /// Requests in flight in all, watches not counted; more are answered 429, those of in-process clients wait.
+    /// Requests of the network in flight, watches not counted; more are answered 429.
     pub requests: usize,
+    /// Requests of in-process clients in flight; more wait. They have places of their own, so that however much the
+    /// controllers have to do, people and programs are still let in.
+    pub own_requests: usize,
     /// Watches open at once by clients of the network; more are answered 429. In-process clients are not counted.
     pub watches: usize,
     /// Watches open at once by one peer address; more are answered 429.
@@ -31,6 +34,7 @@ impl Default for Limits {
             connections: ConnectionLimits::default(),
             uploads: UploadLimits::default(),
             requests: 800,
+            own_requests: 400,
             watches: 10_000,
             watches_per_peer: 5_000,
             body: 3 * 1024 * 1024,
@@ -60,6 +64,9 @@ pub struct ConnectionLimits {
     pub write_timeout: Duration,
     /// How long connections may take to finish their requests once the server is asked to stop.
     pub drain: Duration,
+    /// How long, from then on, a client may refuse to take what is sent to it, and a connection may stay that has
+    /// nothing but watches. Watches have ended by then, so what is left waits for a client that does not read.
+    pub leave: Duration,
 }
 
 impl Default for ConnectionLimits {
@@ -74,6 +81,7 @@ impl Default for ConnectionLimits {
             idle_timeout: Duration::from_secs(120),
             write_timeout: Duration::from_secs(60),
             drain: Duration::from_secs(10),
+            leave: Duration::from_secs(1),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::Router;
@@ -27,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use self::activity::{Activity, Answer, Overdue, Watched};
+use self::activity::{Activity, Answer, Overdue, Received, Watched};
 use crate::credentials::Token;
 use crate::error::Error;
 use crate::http::FrontStop;
@@ -38,6 +39,10 @@ use crate::uploads::Uploads;
 /// Who is at the other end of the connection that a request came over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
+
+/// Put on an answer that goes on until the server ends it, such as a watch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Endless;
 
 /// The largest head of an HTTP/1 request, and what is read ahead of one.
 const HEAD: usize = 64 * 1024;
@@ -110,7 +115,7 @@ pub(crate) async fn run(listener: TcpListener, front: Front) {
     let acceptor = TlsAcceptor::from(front.tls.clone());
     let (limits, stop) = (front.limits.connections.clone(), front.stop.clone());
     let front = Arc::new(front);
-    let answer = Arc::new(move |request: Request<Incoming>, peer: IpAddr| {
+    let answer = Arc::new(move |request: Request<Body>, peer: IpAddr| {
         let front = front.clone();
         async move { answer(request, peer, &front).await }
     });
@@ -125,10 +130,9 @@ pub async fn serve_plain(
     limits: &ConnectionLimits,
     stop: &CancellationToken,
 ) {
-    let answer = Arc::new(move |request: Request<Incoming>, peer: IpAddr| {
+    let answer = Arc::new(move |mut request: Request<Body>, peer: IpAddr| {
         let router = router.clone();
         async move {
-            let mut request = request.map(Body::new);
             request.extensions_mut().insert(Peer(peer));
             match router.oneshot(request).await {
                 Ok(response) => response,
@@ -147,7 +151,7 @@ async fn serve<A, F>(
     stop: &CancellationToken,
     answer: Arc<A>,
 ) where
-    A: Fn(Request<Incoming>, IpAddr) -> F + Send + Sync + 'static,
+    A: Fn(Request<Body>, IpAddr) -> F + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     let connections = Shares::new(limits.total, limits.per_peer);
@@ -231,23 +235,32 @@ async fn handshake(
 async fn connection<S, A, F>(stream: S, limits: &ConnectionLimits, stop: &CancellationToken, answer: A)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    A: Fn(Request<Incoming>) -> F + Send + 'static,
+    A: Fn(Request<Body>) -> F + Send + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     let activity = Activity::new(Instant::now());
     let requests = activity.clone();
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let in_flight = requests.begin(request.version() == Version::HTTP_2);
-        let answered = answer(request);
+        let multiplexed = request.version() == Version::HTTP_2;
+        let mut in_flight = requests.begin(multiplexed);
+        let (parts, body) = request.into_parts();
+        let (body, left) = Received::new(body);
+        let answered = answer(Request::from_parts(parts, Body::new(body)));
         async move {
-            let response = answered.await;
+            let mut response = answered.await;
+            if response.extensions().get::<Endless>().is_some() {
+                in_flight.mark_endless();
+            }
+            if !multiplexed && left.load(Ordering::Relaxed) {
+                say_close(&mut response);
+            }
             Ok::<_, Infallible>(response.map(|body| Answer { body, _in_flight: in_flight }))
         }
     });
     let builder = builder(limits);
     let watched = Watched { stream, activity: activity.clone() };
     let mut connection = pin!(builder.serve_connection(TokioIo::new(watched), service));
-    let mut leaving = false;
+    let (mut leaving, mut stopping) = (false, false);
     loop {
         let deadline = activity.deadline(limits);
         let overdue = async {
@@ -267,8 +280,9 @@ where
                 return;
             }
             () = activity.changed.notified() => {}
-            () = stop.cancelled(), if !leaving => {
-                leaving = true;
+            () = stop.cancelled(), if !stopping => {
+                (leaving, stopping) = (true, true);
+                activity.leave(Instant::now());
                 connection.as_mut().graceful_shutdown();
             }
             overdue = overdue => match overdue {
@@ -279,6 +293,14 @@ where
                 _ => return,
             }
         }
+    }
+}
+
+/// A refusal that came before the whole body was read ends its connection, because nobody knows where the next request
+/// would begin; the client is told. Answers that are no refusals may still be reading.
+fn say_close(response: &mut Response<Body>) {
+    if response.status().is_client_error() || response.status().is_server_error() {
+        response.headers_mut().insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
     }
 }
 
@@ -299,7 +321,7 @@ fn builder(limits: &ConnectionLimits) -> Builder<TokioExecutor> {
     builder
 }
 
-async fn answer(request: Request<Incoming>, peer: IpAddr, front: &Front) -> Response<Body> {
+async fn answer(mut request: Request<Body>, peer: IpAddr, front: &Front) -> Response<Body> {
     if !is_open(request.uri().path()) {
         let accepted = request
             .headers()
@@ -309,7 +331,6 @@ async fn answer(request: Request<Incoming>, peer: IpAddr, front: &Front) -> Resp
             return crate::http::unauthorized();
         }
     }
-    let mut request = request.map(Body::new);
     request.extensions_mut().insert(FrontStop(front.stop.clone()));
     request.extensions_mut().insert(Peer(peer));
     let routed = async |request| match front.router.clone().oneshot(request).await {

@@ -28,13 +28,23 @@ async fn code(router: &Router, path: &str, outside: bool) -> u16 {
     router.clone().oneshot(request).await.into_response().status().as_u16()
 }
 
+/// A request whose body never ends, so that it keeps its place until its time is over.
+fn slow(router: &Router, outside: bool) -> tokio::task::JoinHandle<u16> {
+    let endless = futures::stream::pending::<Result<bytes::Bytes, std::io::Error>>();
+    let mut request = Request::post("/api/v1/namespaces").body(Body::from_stream(endless)).unwrap();
+    if outside {
+        request.extensions_mut().insert(FrontStop(CancellationToken::new()));
+    }
+    let answer = router.clone().oneshot(request);
+    tokio::spawn(async move { answer.await.into_response().status().as_u16() })
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_full_server_refuses_others_and_lets_its_own_wait() {
-    let router = app(Limits { requests: 1, ..Limits::default() }).await;
-    let endless = futures::stream::pending::<Result<bytes::Bytes, std::io::Error>>();
-    let slow = Request::post("/api/v1/namespaces").body(Body::from_stream(endless)).unwrap();
-    let slow = tokio::spawn(router.clone().oneshot(slow));
-    // The request that never finishes its body takes the only place.
+    let limits = Limits { requests: 1, own_requests: 1, ..Limits::default() };
+    let time = limits.request_timeout;
+    let router = app(limits).await;
+    let (theirs, ours) = (slow(&router, true), slow(&router, false));
     while code(&router, "/api", true).await != 429 {
         tokio::task::yield_now().await;
     }
@@ -42,9 +52,27 @@ async fn a_full_server_refuses_others_and_lets_its_own_wait() {
     let began = tokio::time::Instant::now();
     let inside = code(&router, "/api", false).await;
     assert!(inside == 200 || inside == 504, "{inside}");
-    assert_eq!(began.elapsed(), Limits::default().request_timeout, "it waited for the place");
-    assert_eq!(slow.await.unwrap().into_response().status(), 504, "a body that never ends is cut off");
+    assert_eq!(began.elapsed(), time, "it waited for the place");
+    assert_eq!((theirs.await.unwrap(), ours.await.unwrap()), (504, 504), "a body that never ends is cut off");
     assert_eq!(code(&router, "/api", true).await, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_waits_in_this_process_keeps_nobody_out() {
+    let router = app(Limits { requests: 1, own_requests: 1, ..Limits::default() }).await;
+    let waiting: Vec<_> = (0..20).map(|_| slow(&router, false)).collect();
+    tokio::task::yield_now().await;
+    assert_eq!(code(&router, "/api", true).await, 200, "the places of others are free");
+    let theirs = slow(&router, true);
+    while code(&router, "/api", true).await != 429 {
+        tokio::task::yield_now().await;
+    }
+    for waiting in waiting {
+        waiting.abort();
+        let _ = waiting.await;
+    }
+    assert_eq!(code(&router, "/api", false).await, 200, "and ours are not theirs");
+    theirs.abort();
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::render::Shape;
+use crate::listen::Endless;
 use crate::shares::Share;
 use crate::store::Store;
 
@@ -76,6 +77,7 @@ pub(crate) fn respond(watch: Watch, start: Start) -> Response<Body> {
     let mut response = Response::new(Body::from_stream(lines(state)));
     *response.status_mut() = StatusCode::OK;
     response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.extensions_mut().insert(Endless);
     response
 }
 

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use axum::body::Body;
 use bytes::Bytes;
-use hyper::body::{Frame, SizeHint};
+use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -25,11 +26,15 @@ pub(super) struct Activity {
 #[derive(Debug)]
 struct State {
     requests: usize,
+    /// How many of them are answered by a stream that only our own end ends.
+    endless: usize,
     /// HTTP/2 has frames between requests that mean nothing here; its pings watch over the connection.
     multiplexed: bool,
     resting_since: Instant,
     head_since: Option<Instant>,
     stalled_since: Option<Instant>,
+    /// When the server was asked to stop.
+    leaving_since: Option<Instant>,
 }
 
 /// What to do with a connection at its deadline.
@@ -45,10 +50,12 @@ impl Activity {
     pub(super) fn new(now: Instant) -> Arc<Activity> {
         let state = State {
             requests: 0,
+            endless: 0,
             multiplexed: false,
             resting_since: now,
             head_since: Some(now),
             stalled_since: None,
+            leaving_since: None,
         };
         Arc::new(Activity { state: Mutex::new(state), changed: Notify::new() })
     }
@@ -66,7 +73,13 @@ impl Activity {
             (0, None) => Some((state.resting_since + limits.idle_timeout, Overdue::Rest)),
             _ => None,
         };
-        stalled.into_iter().chain(waiting).min_by_key(|(at, _)| *at)
+        let leaving = state.leaving(limits).map(|at| (at, Overdue::Cut));
+        stalled.into_iter().chain(waiting).chain(leaving).min_by_key(|(at, _)| *at)
+    }
+
+    /// The server was asked to stop.
+    pub(super) fn leave(&self, now: Instant) {
+        self.state().leaving_since = Some(now);
     }
 
     /// A head has arrived whole; its request lives as long as what is returned.
@@ -77,7 +90,7 @@ impl Activity {
         state.head_since = None;
         drop(state);
         self.changed.notify_one();
-        InFlight { activity: self.clone() }
+        InFlight { activity: self.clone(), endless: false }
     }
 
     fn received(&self) {
@@ -99,16 +112,38 @@ impl Activity {
     }
 }
 
+impl State {
+    /// When a connection is given up that the server's end has not ended: an answer that has an end may be completed as
+    /// long as its client takes it, and for what has none nobody waits.
+    fn leaving(&self, limits: &ConnectionLimits) -> Option<Instant> {
+        let since = self.leaving_since?;
+        let last = if self.requests > self.endless { self.stalled_since?.max(since) } else { since };
+        Some(last + limits.leave)
+    }
+}
+
 /// A request that is not answered to its last byte.
 #[derive(Debug)]
 pub(super) struct InFlight {
     activity: Arc<Activity>,
+    endless: bool,
+}
+
+impl InFlight {
+    /// Its answer is a stream that only our own end ends.
+    pub(super) fn mark_endless(&mut self) {
+        if !std::mem::replace(&mut self.endless, true) {
+            self.activity.state().endless += 1;
+            self.activity.changed.notify_one();
+        }
+    }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
         let mut state = self.activity.state();
         state.requests = state.requests.saturating_sub(1);
+        state.endless = state.endless.saturating_sub(usize::from(self.endless));
         state.resting_since = Instant::now();
         drop(state);
         self.activity.changed.notify_one();
@@ -130,6 +165,44 @@ impl hyper::body::Body for Answer {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A body of which is known whether anybody has read it to its end.
+pub(super) struct Received {
+    body: Incoming,
+    left: Arc<AtomicBool>,
+}
+
+impl Received {
+    /// The body, and whether some of it is left.
+    pub(super) fn new(body: Incoming) -> (Received, Arc<AtomicBool>) {
+        let left = Arc::new(AtomicBool::new(!body.is_end_stream()));
+        (Received { body, left: left.clone() }, left)
+    }
+}
+
+impl hyper::body::Body for Received {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if matches!(frame, Poll::Ready(None)) || self.body.is_end_stream() {
+            self.left.store(false, Ordering::Relaxed);
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
@@ -210,6 +283,7 @@ mod tests {
             header_timeout: seconds(10),
             idle_timeout: seconds(100),
             write_timeout: seconds(50),
+            leave: seconds(1),
             ..ConnectionLimits::default()
         }
     }
@@ -249,5 +323,24 @@ mod tests {
         drop(activity.begin(true));
         activity.received();
         assert_eq!(due(&activity), Some((100, Overdue::Rest)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn at_the_end_nobody_waits_for_a_client_that_does_not_read() {
+        let activity = Activity::new(Instant::now());
+        let mut watch = activity.begin(true);
+        watch.mark_endless();
+        assert_eq!(due(&activity), None);
+        activity.leave(Instant::now());
+        assert_eq!(due(&activity), Some((1, Overdue::Cut)), "a watch should have ended");
+        let list = activity.begin(true);
+        assert_eq!(due(&activity), None, "what has an end of its own is completed");
+        tokio::time::advance(Duration::from_secs(4)).await;
+        activity.sent(true);
+        assert_eq!(due(&activity), Some((1, Overdue::Cut)), "while its client takes it");
+        activity.sent(false);
+        assert_eq!(due(&activity), None);
+        drop((list, watch));
+        assert_eq!(due(&activity), Some((0, Overdue::Cut)));
     }
 }

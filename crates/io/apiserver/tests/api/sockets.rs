@@ -261,3 +261,88 @@ async fn a_body_that_stops_arriving_has_an_end() {
     assert_eq!(server.unfinished_bytes(), 0);
     server.shutdown().await;
 }
+
+/// More than all buffers between a server and a client that does not read.
+async fn fill(server: &Server) {
+    for at in 0..24 {
+        let mut large = config_map(&format!("large-{at}"));
+        large["data"]["a"] = "x".repeat(900 << 10).into();
+        crate::post(server, MAPS, &large).await.expect(201);
+    }
+}
+
+/// A server whose end waits for busy connections as long as it takes, but for nobody who does not read.
+async fn leaving() -> (Server, kardinal_apiserver::ServeHandle) {
+    let connections = ConnectionLimits { drain: LONG, leave: SHORT, ..patient() };
+    let limits = Limits { connections, ..Limits::default() };
+    let server = Server::start(Options { limits, ..Options::default() }).await.unwrap();
+    let handle = server.serve(TcpListener::bind("127.0.0.1:0").await.unwrap()).await.unwrap();
+    (server, handle)
+}
+
+/// Long enough for any machine, and far less than [`LONG`].
+const GUARD: Duration = Duration::from_secs(120);
+
+#[tokio::test]
+async fn the_end_waits_for_no_watch_that_is_not_read() {
+    let (server, handle) = leaving().await;
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        let (mut stream, token) = secure(&handle).await;
+        let head =
+            format!("GET {MAPS}?watch=true HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
+        // The watch is open when its answer begins; from here on nothing is read.
+        assert!(stream.read(&mut [0; 64]).await.is_ok());
+        streams.push(stream);
+    }
+    fill(&server).await;
+    tokio::time::timeout(GUARD, server.shutdown()).await.expect("it waits for those who do not read");
+    drop(streams);
+}
+
+#[tokio::test]
+async fn the_end_waits_for_no_watch_that_is_not_read_on_a_shared_connection() {
+    let (server, handle) = leaving().await;
+    fill(&server).await;
+    let (stream, token) = secure(&handle).await;
+    let io = hyper_util::rt::TokioIo::new(stream);
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake::<_, _, Body>(executor, io).await.unwrap();
+    // The connection itself is read, its streams are not.
+    let connection = tokio::spawn(connection);
+    let mut answers = Vec::new();
+    for _ in 0..3 {
+        let request = http::Request::get(format!("https://localhost{MAPS}?watch=true"))
+            .header("authorization", format!("Bearer {token}"))
+            .body(Body::empty())
+            .unwrap();
+        answers.push(sender.send_request(request).await.unwrap());
+    }
+    tokio::time::timeout(GUARD, server.shutdown()).await.expect("it waits for those who do not read");
+    drop(answers);
+    connection.abort();
+}
+
+#[tokio::test]
+async fn a_refusal_before_the_body_was_read_says_that_the_connection_ends() {
+    let (server, handle) = receiving(1 << 20, LONG).await;
+    let (_, token) = secure(&handle).await;
+    for (path, token, code) in
+        [(MAPS, "wrong", 401), ("/nowhere", token.as_str(), 405), (MAPS, token.as_str(), 413)]
+    {
+        let (mut stream, _) = secure(&handle).await;
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/json\r\nContent-Length: 90000000\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
+        let said = until_closed(&mut stream).await;
+        assert!(said.starts_with(&format!("HTTP/1.1 {code} ")), "{said}");
+        assert!(said.to_ascii_lowercase().contains("\r\nconnection: close\r\n"), "{said}");
+    }
+    server.shutdown().await;
+}
