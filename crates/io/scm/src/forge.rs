@@ -95,7 +95,11 @@ pub struct PullRequest {
     pub merge_commit: Option<String>,
     /// Whether it can be merged without conflict; `None` while the forge has not found out.
     pub mergeable: Option<bool>,
-    /// Whose approval counts now. Filled by [`Forge::get`] only: lists do not carry it.
+    /// When it was closed without merging.
+    pub closed_at: Option<Timestamp>,
+    /// Who closed it. Filled by [`Forge::get`] only, where the forge tells it.
+    pub closed_by: Option<String>,
+    /// Whose approval of the commit at the tip counts now. Filled by [`Forge::get`] only: lists do not carry it.
     pub approved_by: Vec<String>,
 }
 
@@ -119,12 +123,16 @@ pub struct Review {
     pub approved: bool,
     /// When.
     pub at: Option<Timestamp>,
+    /// The commit that was at the tip of the branch then; `None` where the forge does not tell it.
+    pub commit: Option<String>,
 }
 
 impl Review {
-    /// Whose last word is an approval.
-    pub(crate) fn approvers(reviews: Vec<Review>) -> Vec<String> {
-        reviews.into_iter().filter(|review| review.approved).map(|review| review.author).collect()
+    /// Whose last word is an approval of this commit. What was said of an earlier one is no word about what is there now;
+    /// of an approval that names no commit nobody knows what it is about, so it does not count either.
+    pub(crate) fn approvers(reviews: Vec<Review>, head_sha: &str) -> Vec<String> {
+        let approves = |review: &Review| review.approved && review.commit.as_deref() == Some(head_sha);
+        reviews.into_iter().filter(approves).map(|review| review.author).collect()
     }
 }
 
@@ -168,16 +176,26 @@ impl CommitState {
     }
 }
 
+/// What one reviewer said, or took back.
+pub(crate) enum Word {
+    /// Approved, or asked for changes.
+    Said(Review),
+    /// What this person said before was dismissed.
+    Dismissed {
+        /// Who had said it.
+        author: String,
+    },
+}
+
 /// The last word of each reviewer out of all that was said, oldest first: approvals and refusals stay until the same
 /// person says the other or it is dismissed.
-pub(crate) fn last_words(
-    all: impl IntoIterator<Item = (String, Option<bool>, Option<Timestamp>)>,
-) -> Vec<Review> {
+pub(crate) fn last_words(all: impl IntoIterator<Item = Word>) -> Vec<Review> {
     let mut last: Vec<Review> = Vec::new();
-    for (author, approved, at) in all {
-        last.retain(|review| review.author != author);
-        if let Some(approved) = approved {
-            last.push(Review { author, approved, at });
+    for word in all {
+        let (Word::Said(Review { author, .. }) | Word::Dismissed { author }) = &word;
+        last.retain(|review| review.author != *author);
+        if let Word::Said(review) = word {
+            last.push(review);
         }
     }
     last

@@ -4,9 +4,10 @@ mod labels;
 mod wire;
 
 use ::http::{HeaderMap, Method, StatusCode};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use self::wire::{PullRequestWire, ReviewWire};
+use self::wire::{EntryWire, PullRequestWire, ReviewWire};
 use crate::address::Address;
 use crate::api::{Api, Paging};
 use crate::credentials::Credentials;
@@ -21,6 +22,9 @@ use crate::open::Access;
 /// What a token needs.
 const NEEDS: &str =
     "the scopes `write:repository` and `write:issue`, for a user who can write to the repository";
+
+/// How many pages of what happened since a pull request was closed are read to learn who closed it.
+const TIMELINE_PAGES: u32 = 10;
 
 /// One repository on a Gitea or Forgejo server.
 pub(crate) struct Gitea {
@@ -140,6 +144,29 @@ impl Gitea {
         Ok(last_words(all.into_iter().filter_map(ReviewWire::into_word)))
     }
 
+    /// Who closed it last, by what its timeline says since then. Servers without a timeline leave it open who that was.
+    async fn closed_by(&self, number: u64, closed_at: Timestamp) -> Result<Option<String>, Error> {
+        let mut last = None;
+        // How many entries there are in all is not told: only an empty page is the end.
+        for page in 1..=TIMELINE_PAGES {
+            let mut url = self.api.issue(number, &["timeline"]);
+            url.query_pairs_mut()
+                .append_pair("since", &closed_at.to_string())
+                .append_pair(self.api.paging.size_parameter, &self.api.paging.size.to_string())
+                .append_pair("page", &page.to_string());
+            let answer = self.api.ask("get_timeline", Method::GET, url, None).await?;
+            if !answer.status.is_success() {
+                break;
+            }
+            let entries: Vec<EntryWire> = answer.json::<Option<Vec<EntryWire>>>()?.unwrap_or_default();
+            if entries.is_empty() {
+                break;
+            }
+            last = entries.into_iter().filter_map(EntryWire::into_closed_by).next_back().or(last);
+        }
+        Ok(last)
+    }
+
     async fn edit(&self, number: u64, changes: &Changes) -> Result<(), Error> {
         self.api.rewrite_pull(number, changes).await?;
         if let Some(labels) = &changes.labels {
@@ -248,7 +275,10 @@ impl Forge for Gitea {
     fn get<'a>(&'a self, number: u64) -> Future<'a, PullRequest> {
         Box::pin(async move {
             let mut pull = self.read(number).await?.into_pull_request();
-            pull.approved_by = Review::approvers(self.all_reviews(number).await?);
+            if let Some(closed_at) = pull.closed_at {
+                pull.closed_by = self.closed_by(number, closed_at).await?;
+            }
+            pull.approved_by = Review::approvers(self.all_reviews(number).await?, &pull.head_sha);
             Ok(pull)
         })
     }

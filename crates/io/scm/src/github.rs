@@ -6,7 +6,7 @@ use ::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use reqwest::Url;
 use serde_json::{Value, json};
 
-use self::wire::{PullRequestWire, ReviewWire};
+use self::wire::{IssueWire, PullRequestWire, ReviewWire};
 use crate::address::Address;
 use crate::api::{Api, Paging, named};
 use crate::credentials::Credentials;
@@ -153,6 +153,15 @@ impl Github {
         Ok(last_words(all.into_iter().filter_map(ReviewWire::into_word)))
     }
 
+    /// Who closed it. A token that may not read it as an issue leaves it open who that was.
+    async fn closed_by(&self, number: u64) -> Result<Option<String>, Error> {
+        let answer = self.api.ask("get_issue", Method::GET, self.api.issue(number, &[]), None).await?;
+        match answer.status.is_success() {
+            true => Ok(answer.json::<IssueWire>()?.into_closed_by()),
+            false => Ok(None),
+        }
+    }
+
     async fn edit(&self, number: u64, changes: &Changes) -> Result<(), Error> {
         self.api.rewrite_pull(number, changes).await?;
         if let Some(labels) = &changes.labels {
@@ -260,7 +269,10 @@ impl Forge for Github {
     fn get<'a>(&'a self, number: u64) -> Future<'a, PullRequest> {
         Box::pin(async move {
             let mut pull = self.read(number).await?.into_pull_request();
-            pull.approved_by = Review::approvers(self.all_reviews(number).await?);
+            if pull.state == PullRequestState::Closed {
+                pull.closed_by = self.closed_by(number).await?;
+            }
+            pull.approved_by = Review::approvers(self.all_reviews(number).await?, &pull.head_sha);
             Ok(pull)
         })
     }

@@ -159,6 +159,7 @@ impl Local {
                     return;
                 }
                 spec.desired = Some(Desired::Closed);
+                spec.closed_by = Some(KARDINAL.to_owned());
                 if let Some(body) = comment {
                     say(spec, body, now);
                 }
@@ -274,6 +275,7 @@ fn reviews(pr: &wire::PullRequest) -> Vec<Review> {
         author: review.author.clone(),
         approved: review.verdict == Verdict::Approved,
         at: review.at,
+        commit: review.commit.clone(),
     };
     pr.spec.reviews.iter().map(review).collect()
 }
@@ -328,6 +330,7 @@ fn read(pr: &wire::PullRequest) -> Result<PullRequest, Error> {
             return Err(soon(message));
         }
     };
+    let approved_by = Review::approvers(reviews(pr), &head_sha);
     Ok(PullRequest {
         number,
         url: status.url.clone().unwrap_or_default(),
@@ -340,7 +343,9 @@ fn read(pr: &wire::PullRequest) -> Result<PullRequest, Error> {
         merged_by: status.merged_by.clone(),
         merge_commit: status.merge_commit.clone(),
         mergeable: status.mergeable,
-        approved_by: Review::approvers(reviews(pr)),
+        closed_at: status.closed_at,
+        closed_by: status.closed_by.clone(),
+        approved_by,
     })
 }
 

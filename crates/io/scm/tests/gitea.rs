@@ -179,6 +179,8 @@ async fn closed_ones_are_found_on_any_page_and_the_newest_counts() -> anyhow::Re
     forge.close(1, Some("superseded by app-v3")).await?;
     let closed = forge.get(1).await?;
     assert_eq!((closed.state, closed.merge_commit), (PullRequestState::Closed, None));
+    assert!(closed.closed_at.is_some(), "{:?}", closed.closed_at);
+    assert_eq!(closed.closed_by.as_deref(), Some("operator"));
     let comments = gitea.get_json("/repos/operator/app/issues/1/comments")?;
     assert_eq!(names(&comments, "body"), ["superseded by app-v3"]);
     // Five more from other branches push the first one to the last page; they use the labels that are there.

@@ -17,6 +17,9 @@ use serde_json::{Value, json};
 
 use server::{HEAD, MARKER, Say, Server, TOKEN, http, pull, token};
 
+/// The commit at the tip of what [`pull`] makes.
+const SHA: &str = "1111111111111111111111111111111111111111";
+
 fn forge(server: &Server) -> Arc<dyn Forge> {
     open(GitProvider::Github, &server.repository(), &token(), None, &http()).unwrap()
 }
@@ -259,9 +262,10 @@ async fn get_knows_who_approves() {
     let server = Server::start(|asked, _| match asked.what().as_str() {
         "GET /repos/acme/app/pulls/5" => Say::json(200, &with(ours(5), &[("mergeable", json!(true))])),
         _ => {
-            let review = |user: &str, state: &str, at: &str| {
-                json!({ "user": { "login": user }, "state": state, "submitted_at": at })
+            let of = |user: &str, state: &str, at: &str, commit: &str| {
+                json!({ "user": { "login": user }, "state": state, "submitted_at": at, "commit_id": commit })
             };
+            let review = |user: &str, state: &str, at: &str| of(user, state, at, SHA);
             Say::json(
                 200,
                 &json!([
@@ -270,6 +274,8 @@ async fn get_knows_who_approves() {
                     review("bob", "APPROVED", "2026-11-01T10:00:00Z"),
                     review("bob", "CHANGES_REQUESTED", "2026-11-01T12:00:00Z"),
                     review("carol", "DISMISSED", "2026-11-01T10:00:00Z"),
+                    of("dave", "APPROVED", "2026-11-01T10:00:00Z", "0".repeat(40).as_str()),
+                    { "user": { "login": "erin" }, "state": "APPROVED", "commit_id": null },
                     { "user": null, "state": "APPROVED", "submitted_at": "2026-11-01T10:00:00Z" },
                 ]),
             )
@@ -280,10 +286,42 @@ async fn get_knows_who_approves() {
     let found = forge.get(5).await.unwrap();
     assert_eq!((found.approved_by, found.mergeable), (vec!["alice".to_owned()], Some(true)));
     let reviews = forge.reviews(5).await.unwrap();
-    let alice =
-        Review { author: "alice".to_owned(), approved: true, at: "2026-11-01T10:00:00Z".parse().ok() };
-    let bob = Review { author: "bob".to_owned(), approved: false, at: "2026-11-01T12:00:00Z".parse().ok() };
-    assert_eq!(reviews, [alice, bob]);
+    let review = |author: &str, approved: bool, at: &str, commit: Option<&str>| Review {
+        author: author.to_owned(),
+        approved,
+        at: at.parse().ok(),
+        commit: commit.map(str::to_owned),
+    };
+    assert_eq!(
+        reviews,
+        [
+            review("alice", true, "2026-11-01T10:00:00Z", Some(SHA)),
+            review("bob", false, "2026-11-01T12:00:00Z", Some(SHA)),
+            review("dave", true, "2026-11-01T10:00:00Z", Some(&"0".repeat(40))),
+            review("erin", true, "", None),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn get_knows_who_closed_it_where_the_token_may_read_that() {
+    for (issue, who) in [(200, Some("bob")), (403, None)] {
+        let server = Server::start(move |asked, _| match asked.what().as_str() {
+            "GET /repos/acme/app/pulls/5" => {
+                let closed = [("state", json!("closed")), ("closed_at", json!("2026-11-02T10:00:00Z"))];
+                Say::json(200, &with(ours(5), &closed))
+            }
+            "GET /repos/acme/app/issues/5" => Say::json(
+                issue,
+                &json!({ "closed_by": { "login": "bob" }, "message": "Resource not accessible" }),
+            ),
+            _ => Say::json(200, &json!([])),
+        })
+        .await;
+        let found = forge(&server).get(5).await.unwrap();
+        assert_eq!(found.closed_at, "2026-11-02T10:00:00Z".parse().ok());
+        assert_eq!(found.closed_by.as_deref(), who);
+    }
 }
 
 #[tokio::test]

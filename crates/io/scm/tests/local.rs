@@ -189,15 +189,18 @@ async fn reviews_are_read() {
     let world = World::new().await;
     let name = world.opened().await;
     let reviews = json!({ "spec": { "reviews": [
-        { "author": "alice", "verdict": "approved", "at": "2030-01-01T00:00:00Z" },
-        { "author": "other", "verdict": "changes-requested" },
+        { "author": "alice", "verdict": "approved", "at": "2030-01-01T00:00:00Z", "commit": HEAD },
+        { "author": "bob", "verdict": "approved", "commit": "2".repeat(40) },
+        { "author": "carol", "verdict": "approved" },
+        { "author": "other", "verdict": "changes-requested", "commit": HEAD },
     ] } });
     world.objects.patch(&name, &PatchParams::default(), &Patch::Merge(&reviews)).await.unwrap();
     let told = world.forge.reviews(7).await.unwrap();
     let told: Vec<(&str, bool)> =
         told.iter().map(|review| (review.author.as_str(), review.approved)).collect();
-    assert_eq!(told, [("alice", true), ("other", false)]);
-    assert_eq!(world.forge.get(7).await.unwrap().approved_by, ["alice"]);
+    assert_eq!(told, [("alice", true), ("bob", true), ("carol", true), ("other", false)]);
+    let approved_by = world.forge.get(7).await.unwrap().approved_by;
+    assert_eq!(approved_by, ["alice"], "bob's was for another commit; carol's for nobody knows which");
 }
 
 #[tokio::test]

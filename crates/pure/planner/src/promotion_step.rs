@@ -6,6 +6,7 @@
 
 mod body;
 mod change;
+mod check;
 mod draft;
 mod facts;
 mod gates;
@@ -108,7 +109,11 @@ pub struct PullRequest {
     pub merge_commit: Option<String>,
     /// Whether it could be merged without conflicts; `None` while the forge works it out.
     pub mergeable: Option<bool>,
-    /// Who approved it.
+    /// When it was closed without merging.
+    pub closed_at: Option<Timestamp>,
+    /// Who closed it, where the forge tells it.
+    pub closed_by: Option<String>,
+    /// Who approved its newest commit: an approval of an earlier one is no word about what is there now.
     pub approved_by: Vec<String>,
 }
 
@@ -193,7 +198,7 @@ pub enum Effect {
         /// The commit that it must still hold. `None`: the push was never written down, so whatever it holds.
         commit: Option<String>,
     },
-    /// Show on a commit whether the gates are open. Answered by [`Outcome::Done`].
+    /// Show on a commit whether the gates are open. Answered by [`Outcome::Shown`].
     SetCommitStatus {
         /// The commit.
         sha: String,
@@ -365,6 +370,11 @@ pub struct SecretKey {
 pub enum Outcome {
     /// It is done, or was done before.
     Done,
+    /// People can see it.
+    Shown {
+        /// Since when at the latest.
+        at: Timestamp,
+    },
     /// The change is in the repository.
     Committed {
         /// The commit that holds the change.

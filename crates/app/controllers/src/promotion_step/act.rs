@@ -201,6 +201,10 @@ async fn forge(controller: &Controller, observation: &Observation, effect: &Effe
         Err(trouble) => return trouble.into(),
     };
     match ask(forge.as_ref(), effect).await {
+        // The time after it counts: until then people may have seen what was shown before.
+        Ok(Outcome::Done) if matches!(effect, Effect::SetCommitStatus { .. }) => {
+            Outcome::Shown { at: controller.context.clock.now() }
+        }
         Ok(outcome) => outcome,
         Err(scm::Error::Problem(message)) => {
             controller.context.credentials.forget(&observation.key.0, &observation.step);
@@ -288,11 +292,12 @@ fn new(order: &PullRequestOrder) -> scm::NewPullRequest {
     }
 }
 
-/// Only a pull request that was read by itself tells who approved it, which is evidence once it is merged.
+/// Only a pull request that was read by itself tells who approved it, which is evidence once it is merged, and who closed
+/// it.
 async fn whole(forge: &dyn scm::Forge, found: scm::PullRequest) -> Result<PullRequest, scm::Error> {
     let found = match found.state {
-        scm::PullRequestState::Merged => forge.get(found.number).await?,
-        scm::PullRequestState::Open | scm::PullRequestState::Closed => found,
+        scm::PullRequestState::Merged | scm::PullRequestState::Closed => forge.get(found.number).await?,
+        scm::PullRequestState::Open => found,
     };
     Ok(fact(found))
 }
@@ -313,6 +318,8 @@ fn fact(found: scm::PullRequest) -> PullRequest {
         merged_by: found.merged_by,
         merge_commit: found.merge_commit,
         mergeable: found.mergeable,
+        closed_at: found.closed_at,
+        closed_by: found.closed_by,
         approved_by: found.approved_by,
     }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
 use kardinal_api::forge;
-use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
+use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep};
 use kardinal_cluster::Change;
+use kardinal_planner::bundle::FREEZE_LABEL;
 use kardinal_planner::health::Target;
 use serde_json::Value;
 
@@ -98,8 +99,8 @@ pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
             let view = controller.context.watches.view(&[gvk::<PromotionStep>()]);
             all.extend(keys::<PromotionStep>(&view, None, facets::MOVING, ""));
         }
-        if label(gate, "kardinal.io/freeze") == "true" {
-            let pipeline = label(gate, "kardinal.io/pipeline");
+        if label(gate, FREEZE_LABEL) == "true" {
+            let pipeline = label(gate, PIPELINE_LABEL);
             all.extend(controller.steps(&namespace, facets::MOVING_PIPELINE, pipeline));
         }
     }

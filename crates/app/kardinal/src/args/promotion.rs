@@ -519,6 +519,8 @@ pub(crate) enum PrCommand {
         #[command(flatten)]
         which: PrReference,
         #[command(flatten)]
+        who: Who,
+        #[command(flatten)]
         common: Common,
     },
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Evidence, GateResult};
 use kardinal_planner::explain::display_version;
-use kardinal_planner::intent::{Past, past};
+use kardinal_planner::intent::{Past, PastOutcome, past};
 
 use crate::args::HistoryArguments;
 use crate::output;
@@ -54,18 +54,27 @@ fn table(entries: &[Past]) -> String {
     output::table(&header, rows.collect())
 }
 
+/// `Verified`, or `Rejected by bob at 2026-04-14T14:05:00Z`.
 fn state(entry: &Past) -> String {
     let word = entry.outcome.as_str();
+    if entry.outcome == PastOutcome::Rejected {
+        let by = entry.record.rejected_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+        let at = entry.record.rejected_at.map(|at| format!(" at {at:.0}")).unwrap_or_default();
+        return format!("{word}{by}{at}");
+    }
     if entry.not_proven.is_some() { format!("{word} (not proven)") } else { word.to_owned() }
 }
 
-/// `2/2 passed`, or `1/2 passed, forced by bob`.
+/// `2/2 passed`, `1/2 passed, forced by bob`, or `1/2 passed, check was green` where a gate had only just closed.
 fn gates(evidence: &Evidence) -> String {
     let asked = evidence.policy_gates.as_deref().unwrap_or_default();
     let passed = asked.iter().filter(|gate| gate.result == GateResult::Pass).count();
     let forced = asked.iter().find_map(|gate| gate.forced_by.as_deref());
     match (asked.len(), forced) {
         (0, _) => String::new(),
+        (all, None) if asked.iter().any(|gate| gate.check_was_green == Some(true)) => {
+            format!("{passed}/{all} passed, check was green")
+        }
         (all, None) => format!("{passed}/{all} passed"),
         (all, Some(by)) => format!("{passed}/{all} passed, forced by {by}"),
     }

@@ -46,9 +46,9 @@ pub(crate) fn run(arguments: PrArguments) -> anyhow::Result<()> {
                 }
                 change::merge(&server, &request, &who::name(&who), common.output).await
             }
-            PrCommand::Close { which, common } => {
+            PrCommand::Close { which, who, common } => {
                 let (server, request) = find(&which, &common).await?;
-                change::close(&server, &request, common.output).await
+                change::close(&server, &request, &who::name(&who), common.output).await
             }
         }
     })

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::forge::{PullRequest, PullRequestState};
+use crate::forge::{PullRequest, PullRequestState, Review, Word};
 
 #[derive(Deserialize)]
 pub(super) struct PullRequestWire {
@@ -20,6 +20,8 @@ pub(super) struct PullRequestWire {
     merged_at: Option<Timestamp>,
     #[serde(default)]
     merged_by: Option<User>,
+    #[serde(default)]
+    closed_at: Option<Timestamp>,
     #[serde(default)]
     merge_commit_sha: Option<String>,
     #[serde(default)]
@@ -103,6 +105,8 @@ impl PullRequestWire {
             merge_commit: self.merge_commit_sha.filter(|_| merged),
             // `false` also means that Gitea has not looked yet.
             mergeable: self.mergeable.then_some(true),
+            closed_at: self.closed_at.filter(|_| state == PullRequestState::Closed),
+            closed_by: None,
             approved_by: Vec::new(),
         }
     }
@@ -117,17 +121,40 @@ pub(super) struct ReviewWire {
     dismissed: bool,
     #[serde(default)]
     submitted_at: Option<Timestamp>,
+    #[serde(default)]
+    commit_id: Option<String>,
 }
 
 impl ReviewWire {
     /// Who said what, if it was more than a comment; a dismissed word is taken back.
-    pub(super) fn into_word(self) -> Option<(String, Option<bool>, Option<Timestamp>)> {
+    pub(super) fn into_word(self) -> Option<Word> {
         let author = self.user?.login;
         let approved = match self.state.as_str() {
             "APPROVED" => true,
             "REQUEST_CHANGES" => false,
             _ => return None,
         };
-        Some((author, (!self.dismissed).then_some(approved), self.submitted_at))
+        if self.dismissed {
+            return Some(Word::Dismissed { author });
+        }
+        // An empty id stands for none.
+        let commit = self.commit_id.filter(|commit| !commit.is_empty());
+        Some(Word::Said(Review { author, approved, at: self.submitted_at, commit }))
+    }
+}
+
+/// One entry of the timeline of a pull request: only there Gitea tells who closed it.
+#[derive(Deserialize)]
+pub(super) struct EntryWire {
+    #[serde(default, rename = "type")]
+    kind: String,
+    #[serde(default)]
+    user: Option<User>,
+}
+
+impl EntryWire {
+    /// Who closed the pull request, if the entry is about that.
+    pub(super) fn into_closed_by(self) -> Option<String> {
+        self.user.filter(|_| self.kind == "close").map(|user| user.login)
     }
 }

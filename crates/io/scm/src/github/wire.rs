@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::forge::{PullRequest, PullRequestState};
+use crate::forge::{PullRequest, PullRequestState, Review, Word};
 use crate::http::Answer;
 
 #[derive(Deserialize)]
@@ -20,6 +20,8 @@ pub(super) struct PullRequestWire {
     merged_at: Option<Timestamp>,
     #[serde(default)]
     merged_by: Option<User>,
+    #[serde(default)]
+    closed_at: Option<Timestamp>,
     #[serde(default)]
     merge_commit_sha: Option<String>,
     #[serde(default)]
@@ -106,6 +108,8 @@ impl PullRequestWire {
             // While it is open this is a commit that only tries the merge.
             merge_commit: self.merge_commit_sha.filter(|_| state == PullRequestState::Merged),
             mergeable: self.mergeable,
+            closed_at: self.closed_at.filter(|_| state == PullRequestState::Closed),
+            closed_by: None,
             approved_by: Vec::new(),
         }
     }
@@ -118,18 +122,34 @@ pub(super) struct ReviewWire {
     state: String,
     #[serde(default)]
     submitted_at: Option<Timestamp>,
+    #[serde(default)]
+    commit_id: Option<String>,
 }
 
 impl ReviewWire {
     /// Who said what, if it was more than a comment; a dismissed word is taken back.
-    pub(super) fn into_word(self) -> Option<(String, Option<bool>, Option<Timestamp>)> {
+    pub(super) fn into_word(self) -> Option<Word> {
+        let author = self.user?.login;
         let approved = match self.state.as_str() {
-            "APPROVED" => Some(true),
-            "CHANGES_REQUESTED" => Some(false),
-            "DISMISSED" => None,
+            "APPROVED" => true,
+            "CHANGES_REQUESTED" => false,
+            "DISMISSED" => return Some(Word::Dismissed { author }),
             _ => return None,
         };
-        Some((self.user?.login, approved, self.submitted_at))
+        Some(Word::Said(Review { author, approved, at: self.submitted_at, commit: self.commit_id }))
+    }
+}
+
+/// A pull request as an issue: only there GitHub tells who closed it.
+#[derive(Deserialize)]
+pub(super) struct IssueWire {
+    #[serde(default)]
+    closed_by: Option<User>,
+}
+
+impl IssueWire {
+    pub(super) fn into_closed_by(self) -> Option<String> {
+        self.closed_by.map(|user| user.login)
     }
 }
 

@@ -97,6 +97,10 @@ pub struct PullRequestSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub merged_by: Option<String>,
+    /// Who gave it up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub closed_by: Option<String>,
     /// The commit of `head` that the merge was asked for; no other is merged. Absent: whatever is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 40, max = 64), regex(pattern = r"^[0-9a-f]+$"))]
@@ -141,6 +145,11 @@ pub struct Review {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 65_536))]
     pub body: Option<String>,
+    /// The commit of `head` that was looked at. An approval of another commit than the one that is merged, or of one that
+    /// is not named, does not count as an approval of what is merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 40, max = 64), regex(pattern = r"^[0-9a-f]+$"))]
+    pub commit: Option<String>,
 }
 
 /// Whether a change is good.
@@ -257,6 +266,9 @@ pub struct PullRequestStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::timestamp")]
     pub closed_at: Option<Timestamp>,
+    /// Who gave it up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_by: Option<String>,
     /// The files that differ, in the order of their paths; at most 1000.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]

@@ -259,6 +259,13 @@ pub struct EnvironmentStatus {
     /// Whether it failed because somebody closed its pull request without merging it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<bool>,
+    /// When that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::timestamp")]
+    pub rejected_at: Option<Timestamp>,
+    /// Who it was, where the forge tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected_by: Option<String>,
     /// The pull request that carried the change.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "prURL")]
     pub pr_url: Option<String>,

@@ -18,7 +18,7 @@ pub struct Evidence {
     /// How long the promotion waited at its gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate_duration: Option<GoDuration>,
-    /// Who approved the change; empty where nobody had to.
+    /// Who approved the change as it was merged; empty where nobody had to. Approvals of earlier commits do not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_by: Option<Vec<String>>,
     /// The gates that were asked, with their answers.
@@ -49,6 +49,10 @@ pub struct GateEvidence {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub forced_by: Option<String>,
+    /// Whether the check on the forge was still green when the change was merged although the gate was closed: it had not
+    /// been renewed yet, so whoever merged could not know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check_was_green: Option<bool>,
 }
 
 /// What a gate answered.

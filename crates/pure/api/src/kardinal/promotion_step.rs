@@ -158,6 +158,13 @@ pub struct PromotionStepStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::timestamp")]
     pub merged_at: Option<Timestamp>,
+    /// When somebody closed the pull request without merging it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::timestamp")]
+    pub rejected_at: Option<Timestamp>,
+    /// Who did, where the forge tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected_by: Option<String>,
     /// When the environment was found healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::timestamp")]

@@ -64,6 +64,9 @@ impl Plan {
     }
 }
 
+/// The reason of the condition of a Bundle whose place another one has taken; its message says which one.
+pub(crate) const SUPERSEDED: &str = "Superseded";
+
 /// Whether a phase is the end: nothing leads out of it.
 pub fn is_finished(phase: BundlePhase) -> bool {
     match phase {
@@ -97,7 +100,7 @@ fn plan_open(snapshot: &Snapshot<'_>, started: bool) -> Plan {
             snapshot,
             environments,
             graph,
-            (BundlePhase::Superseded, "False", "Superseded", message),
+            (BundlePhase::Superseded, "False", SUPERSEDED, message),
         );
     }
     match graph {

@@ -108,6 +108,8 @@ pub fn record(
             commit: promoted_commit(status).map(str::to_owned).or_else(|| entry.commit.take()),
             message,
             rejected: is_rejected(step).then_some(true),
+            rejected_at: status.rejected_at,
+            rejected_by: status.rejected_by.clone(),
             pr_url: status.pr_url.clone().or_else(|| entry.pr_url.take()),
             evidence: status.evidence.clone().or_else(|| entry.evidence.take()),
         };

@@ -341,6 +341,9 @@ fn believe(row: &mut Gate, proof: &GateEvidence) {
     if let Some(by) = &proof.forced_by {
         row.reason = format!("{}, forced by {by}", row.reason);
     }
+    if proof.check_was_green == Some(true) {
+        row.reason = format!("{}; merged while the check on the forge was still green", row.reason);
+    }
     row.eta = None;
     row.basis = None;
     row.changes_at = None;

@@ -249,12 +249,16 @@ impl Outcome<'_> {
                 status.merge_commit = Some(merge.commit.clone());
                 status.merged_at = Some(merge.at.unwrap_or_else(|| whole_second(snapshot.now)));
                 status.merged_by.clone_from(&spec.merged_by);
-                status.closed_at = None;
+                (status.closed_at, status.closed_by) = (None, None);
                 status.mergeable = None;
             }
             Outcome::Closed => {
                 status.state = Some(PullRequestState::Closed);
-                status.closed_at = status.closed_at.or_else(|| Some(whole_second(snapshot.now)));
+                // Whoever is named later has not closed it.
+                if status.closed_at.is_none() {
+                    status.closed_at = Some(whole_second(snapshot.now));
+                    status.closed_by.clone_from(&spec.closed_by);
+                }
             }
             Outcome::NoRepository { .. } => open(status),
             Outcome::Missing { .. } | Outcome::Nothing => {
@@ -293,7 +297,7 @@ impl Outcome<'_> {
 /// Open, and nothing left of a time when it was not.
 fn open(status: &mut PullRequestStatus) {
     status.state = Some(PullRequestState::Open);
-    status.closed_at = None;
+    (status.closed_at, status.closed_by) = (None, None);
 }
 
 fn compared(snapshot: &PullRequestSnapshot<'_>, status: &mut PullRequestStatus, mergeable: bool) {

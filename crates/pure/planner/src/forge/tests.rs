@@ -256,13 +256,16 @@ fn a_merge_is_final() {
 #[test]
 fn a_closed_one_can_be_opened_again() {
     let mut pr = pull_request(Some(Desired::Closed));
+    pr.spec.closed_by = Some("bob".to_owned());
     pass(&mut pr, &apart());
     assert_eq!(status(&pr).closed_at, Some(at("2026-04-09T10:00:00Z")));
+    assert_eq!(status(&pr).closed_by.as_deref(), Some("bob"));
     // What happens to the branches meanwhile is not its business.
     assert_eq!(pass(&mut pr, &merged()).status, None);
     pr.spec.desired = Some(Desired::Open);
     pass(&mut pr, &apart());
     assert_eq!((status(&pr).state, status(&pr).closed_at), (Some(PullRequestState::Open), None));
+    assert_eq!(status(&pr).closed_by, None);
     assert_eq!(status(&pr).number, Some(1));
 }
 

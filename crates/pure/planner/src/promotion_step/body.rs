@@ -8,7 +8,7 @@ use kardinal_manifest::Image;
 use sha2::{Digest, Sha256};
 
 use super::draft::{self, output};
-use super::{Snapshot, change, gates, pending, waiting};
+use super::{Hold, Snapshot, change, gates, pending, waiting};
 use crate::bundle::EMERGENCY_LABEL;
 
 /// Longer values make a table unreadable.
@@ -56,6 +56,11 @@ pub(super) fn body(snapshot: &Snapshot<'_>, bundle: &Bundle, status: &PromotionS
     let (pipeline, environment) = (escape(&spec.pipeline), escape(&spec.environment));
     text.push_str(&format!("## Promotion: {pipeline} {} to {environment}\n\n", escape(&version(bundle))));
     text.push_str(&format!("As of {}.\n\n", snapshot.now.strftime("%Y-%m-%d %H:%M UTC")));
+    if let Some(hold) = &snapshot.hold {
+        let since = hold.since.map(|since| format!(" since {}", since.strftime("%Y-%m-%d %H:%M UTC")));
+        let since = since.unwrap_or_default();
+        text.push_str(&format!("> **Paused**{since}, please do not merge: {}.\n\n", cell(&hold.why)));
+    }
     if let Some(strange) = strange(snapshot) {
         text.push_str(&format!("> **Look twice**: {}.\n\n", escape(&strange)));
     }
@@ -233,6 +238,10 @@ pub(super) fn fingerprint(snapshot: &Snapshot<'_>) -> String {
         hash.update([0]);
     };
     tell(&strange(snapshot).unwrap_or_default());
+    if let Some(Hold { why, since }) = &snapshot.hold {
+        tell(why);
+        tell(&since.map(|since| since.to_string()).unwrap_or_default());
+    }
     for gate in gates::required(snapshot) {
         tell(gate.title());
         tell(gate.expression());

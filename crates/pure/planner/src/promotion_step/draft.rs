@@ -42,10 +42,15 @@ pub(super) const FOREIGN_HEAD: &str = "foreignHead";
 pub(super) const CONFLICT: &str = "conflict";
 /// The fingerprint of the facts that the body of the pull request tells.
 pub(super) const EVIDENCE_KEY: &str = "evidenceKey";
-/// What the commit status says, and of which commit.
+/// What the commit status was last asked to say, and of which commit. A forge that refuses to show it is not asked for the
+/// same again; what it really shows is [`GREEN_HEAD`].
 pub(super) const STATUS_KEY: &str = "statusKey";
 /// The commit that shows a green check.
 pub(super) const GREEN_HEAD: &str = "greenHead";
+/// Since when it does.
+pub(super) const GREEN_SINCE: &str = "greenSince";
+/// Which commit showed a green check last that it shows no more, from when and until when.
+pub(super) const WAS_GREEN: &str = "wasGreen";
 /// How often the running custom task was called in vain.
 pub(super) const TASK_ATTEMPTS: &str = "taskAttempts";
 /// Why another object than the first choice tells the health.

@@ -27,7 +27,8 @@ pub fn hold(pipeline: Option<&Pipeline>, freezes: &[PolicyGate]) -> Option<Hold>
         return Some(Hold { why, since: freeze.metadata.creation_timestamp.as_ref().map(|time| time.0) });
     }
     let pipeline = pipeline.filter(|pipeline| pipeline.spec.paused())?;
-    let why = format!("Pipeline `{}` is paused by `spec.paused`", name_of(&pipeline.metadata));
+    let name = name_of(&pipeline.metadata);
+    let why = format!("Pipeline `{name}` is paused by `spec.paused`; `kardinal resume {name}` lets it go on");
     Some(Hold { why, since: None })
 }
 

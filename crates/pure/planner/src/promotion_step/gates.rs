@@ -7,7 +7,7 @@ use kardinal_policy::{GATE_TEMPLATE_LABEL, Scope, freshness};
 
 use super::draft::{self, output};
 use super::organisation::Answer;
-use super::{Organisation, PullRequest, Snapshot, change, waiting};
+use super::{Organisation, PullRequest, Snapshot, change, check, waiting};
 
 /// Under this name the evidence tells that a merge disregarded a pause.
 const PAUSED: &str = "paused";
@@ -73,8 +73,9 @@ pub(super) fn evidence(snapshot: &Snapshot<'_>) -> Evidence {
     }
 }
 
-/// What the gates said when the change was merged. One that was closed did not hold the merge, so somebody forced it. The
-/// same goes for a pause, and for commits of others that went in with the change.
+/// What the gates said when the change was merged. One that was closed did not hold the merge, so somebody forced it,
+/// unless the forge still showed a green check. The same goes for a pause, and for commits of others that went in with the
+/// change.
 pub(super) fn at_merge(
     snapshot: &Snapshot<'_>,
     at: Timestamp,
@@ -85,11 +86,19 @@ pub(super) fn at_merge(
     let then = organisation.map(|organisation| during(organisation, at, snapshot.now)).unwrap_or_default();
     let ours = then.iter().map(|answer| Gate { name: &answer.name, source: Source::Organisation(answer) });
     let others = required(snapshot).filter(|gate| matches!(gate.source, Source::Instance(_)));
-    // Of what was closed only later, or nobody knows since when, nobody is accused.
+    let green = snapshot.step.status.as_ref();
+    let green = green.is_some_and(|status| check::was_green(status, &pull_request.head, at));
+    // Of what was closed only later, or nobody knows since when, or was shown as open, nobody is accused.
     let forced = |mut evidence: GateEvidence| {
         let was_closed = evidence.evaluated_at.is_some_and(|evaluated_at| evaluated_at <= at);
         if evidence.result == GateResult::Fail && was_closed {
-            evidence.forced_by = Some(by.unwrap_or("somebody whom the forge does not name").to_owned());
+            match green {
+                true => evidence.check_was_green = Some(true),
+                false => {
+                    let by = by.unwrap_or("somebody whom the forge does not name");
+                    evidence.forced_by = Some(by.to_owned());
+                }
+            }
         }
         evidence
     };
@@ -122,6 +131,7 @@ fn disregarded(
         reason: Some(reason),
         evaluated_at: Some(at),
         forced_by: None,
+        check_was_green: None,
     };
     // A pause that came after the merge has held nobody.
     let hold = snapshot.hold.as_ref().filter(|hold| hold.since.is_none_or(|since| since <= at));
@@ -222,6 +232,7 @@ impl<'a> Gate<'a> {
             reason: self.reason().map(str::to_owned),
             evaluated_at,
             forced_by: None,
+            check_was_green: None,
         }
     }
 

@@ -5,6 +5,7 @@ use kardinal_api::kardinal::BundlePhase;
 
 use super::draft::{self, Draft};
 use super::{Effect, Plan, Snapshot, body, change, promoting, waiting};
+use crate::bundle::SUPERSEDED;
 
 pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     if !promoting::has_finalizer(snapshot) {
@@ -52,7 +53,7 @@ fn why(snapshot: &Snapshot<'_>) -> String {
         Some(BundlePhase::Superseded) => {
             let said = status.iter().flat_map(|status| &status.conditions);
             let mut said =
-                said.filter(|condition| condition.reason == "Superseded").map(|one| one.message.as_str());
+                said.filter(|condition| condition.reason == SUPERSEDED).map(|one| one.message.as_str());
             let why = said.next_back().unwrap_or("another Bundle makes it pointless");
             format!(
                 "Closed by kardinal: `{name}` is superseded on its way to `{environment}`: {}.",

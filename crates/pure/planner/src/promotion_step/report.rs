@@ -7,7 +7,7 @@ use super::draft::{self, Draft};
 use super::tasks::{Task, TaskKind, opens_pull_request, reviewed};
 use super::{
     CommitState, Effect, ImageMove, Note, Outcome, PullRequest, PullRequestState, Retry, Snapshot, body,
-    change, gates, waiting,
+    change, check, gates, waiting,
 };
 
 /// How often a custom task is called before a fault fails the step.
@@ -104,7 +104,8 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
         }
         done => {
             draft.unblock();
-            shown(&mut draft, effect);
+            let at = if let Outcome::Shown { at } = done { *at } else { snapshot.now };
+            check::shown(&mut draft, effect, at);
             succeeded(&mut draft, snapshot, effect, done);
             None
         }
@@ -193,23 +194,6 @@ fn may_give_up(snapshot: &Snapshot<'_>, draft: &Draft<'_>, effect: &Effect) -> b
     is_removal(snapshot) || (is_cleanup(snapshot, effect) && !takes_success_back(snapshot, draft, effect))
 }
 
-/// Keeps in mind which commit shows that it may be merged.
-fn shown(draft: &mut Draft<'_>, effect: &Effect) {
-    match effect {
-        Effect::SetCommitStatus { sha, state: CommitState::Success, .. } => {
-            draft.set_output(draft::GREEN_HEAD, sha.clone());
-        }
-        Effect::SetCommitStatus { sha, state: CommitState::Pending, .. } => no_longer_green(draft, sha),
-        _ => {}
-    }
-}
-
-fn no_longer_green(draft: &mut Draft<'_>, sha: &str) {
-    if draft.output(draft::GREEN_HEAD) == Some(sha) {
-        draft.status.outputs.remove(draft::GREEN_HEAD);
-    }
-}
-
 /// Whether the effect writes the step's change once more, on a base that has moved on.
 fn is_rebuild(effect: &Effect) -> bool {
     matches!(effect, Effect::Commit(order) if order.replaces.is_some())
@@ -294,7 +278,7 @@ fn give_up(draft: &mut Draft<'_>, effect: &Effect, message: &str) {
     draft.warn("LeftBehind", format!("{} was given up: {message}", doing(effect)));
     match effect {
         Effect::DeleteBranch { .. } => draft.set_output(draft::BRANCH_DELETED, "false"),
-        Effect::SetCommitStatus { .. } => drop(draft.status.outputs.remove(draft::GREEN_HEAD)),
+        Effect::SetCommitStatus { sha, .. } => check::forget(draft, sha),
         _ => draft.set_output(draft::PR_STATE, "none"),
     }
 }
@@ -334,7 +318,7 @@ fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, ou
         (Effect::UpdatePullRequest { .. }, _) => {
             draft.set_output(draft::EVIDENCE_KEY, body::fingerprint(snapshot));
         }
-        (Effect::SetCommitStatus { sha, .. }, _) if is_replaced(snapshot, sha) => no_longer_green(draft, sha),
+        (Effect::SetCommitStatus { sha, .. }, _) if is_replaced(snapshot, sha) => check::forget(draft, sha),
         (Effect::SetCommitStatus { .. }, _) => {
             if let Some(pull_request) = snapshot.pull_request {
                 draft.set_output(draft::STATUS_KEY, waiting::status_key(snapshot, pull_request));

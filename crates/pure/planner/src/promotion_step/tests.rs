@@ -336,6 +336,8 @@ pub(super) fn open_pull_request() -> PullRequest {
         merged_by: None,
         merge_commit: None,
         mergeable: None,
+        closed_at: None,
+        closed_by: None,
         approved_by: Vec::new(),
     }
 }
@@ -351,7 +353,12 @@ pub(super) fn merged_pull_request() -> PullRequest {
 }
 
 pub(super) fn closed_pull_request() -> PullRequest {
-    PullRequest { state: PullRequestState::Closed, ..open_pull_request() }
+    PullRequest {
+        state: PullRequestState::Closed,
+        closed_at: Some(time("2026-04-14T13:59:30Z")),
+        closed_by: Some("bob".to_owned()),
+        ..open_pull_request()
+    }
 }
 
 pub(super) fn ready() -> Value {

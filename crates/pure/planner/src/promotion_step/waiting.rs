@@ -54,6 +54,17 @@ fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest
             on => Effect::CommentPullRequest { number, comment: rebuilt_comment(snapshot, on) },
         });
     }
+    // First of all nobody may merge what is held; why can be read a moment later.
+    let (state, description) = commit_status(snapshot, pull_request);
+    let shown = Effect::SetCommitStatus {
+        sha: pull_request.head.clone(),
+        context: change::status_context(snapshot.step),
+        state,
+        description,
+    };
+    if state == CommitState::Pending && draft.output(draft::GREEN_HEAD).is_some() {
+        return Some(shown);
+    }
     if let Some(bundle) = snapshot.bundle
         && draft.output(draft::EVIDENCE_KEY) != Some(&body::fingerprint(snapshot))
     {
@@ -65,13 +76,7 @@ fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest
         });
     }
     if draft.output(draft::STATUS_KEY) != Some(&status_key(snapshot, pull_request)) {
-        let (state, description) = commit_status(snapshot, pull_request);
-        return Some(Effect::SetCommitStatus {
-            sha: pull_request.head.clone(),
-            context: change::status_context(snapshot.step),
-            state,
-            description,
-        });
+        return Some(shown);
     }
     // The organisation's gates hold whatever is planned; they say more than that they are closed.
     let by_team = organisation::blocker(snapshot).is_none() && !gates::closed(snapshot).is_empty();
@@ -180,14 +185,7 @@ pub(super) fn settle(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_reques
             skip_the_merge(draft, snapshot);
         }
         PullRequestState::Closed => {
-            draft.set_output(draft::REJECTED, "true");
-            let environment = &snapshot.step.spec.environment;
-            draft.fail(
-                None,
-                format!(
-                    "PR #{number} was closed without merging, which rejects this Bundle for `{environment}`"
-                ),
-            );
+            rejected(draft, snapshot, pull_request);
         }
         PullRequestState::Merged if pull_request.base != change::base_branch(snapshot.step) => {
             let (wanted, base) = (change::base_branch(snapshot.step), &pull_request.base);
@@ -207,6 +205,21 @@ fn skip_the_merge(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>) {
         draft.complete(index, format!("not needed: {told}"));
     }
     draft.advance(&tasks, &told);
+}
+
+/// Somebody has said no: who and when stays on record.
+fn rejected(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullRequest) {
+    // The forge's clock may be ahead of ours.
+    let at = pull_request.closed_at.unwrap_or(snapshot.now).min(snapshot.now);
+    draft.set_output(draft::REJECTED, "true");
+    draft.status.rejected_at = Some(at);
+    draft.status.rejected_by.clone_from(&pull_request.closed_by);
+    let (number, environment) = (pull_request.number, &snapshot.step.spec.environment);
+    let by = pull_request.closed_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+    let told = format!(
+        "PR #{number} was closed without merging{by} at {at:.0}, which rejects this Bundle for `{environment}`"
+    );
+    draft.fail(None, told);
 }
 
 /// Writes down what is known of a pull request.

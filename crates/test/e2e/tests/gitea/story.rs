@@ -251,7 +251,7 @@ async fn somebody_says_no(site: &Site<'_>) -> anyhow::Result<()> {
     site.gitea().close_as(&site.repository, number, "alice")?;
     site.shop.phase(FOURTH, BundlePhase::Failed).await?;
     let step = site.shop.find_step(FOURTH, "prod").await?.context("the step stays")?;
-    ensure!(message(&step).contains("closed without merging"), "{step:?}");
+    ensure!(message(&step).contains("closed without merging by alice at "), "{step:?}");
     for (environment, version) in [("staging", "1.32.0"), ("prod", "1.29.0")] {
         site.has_version(environment, version)?;
     }

@@ -1,15 +1,16 @@
 //! Pull requests that conflict with what somebody else has pushed.
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use kardinal_api::forge::PullRequestState;
 use kardinal_api::kardinal::{BundlePhase, PromotionState};
 use kardinal_testkit::shop::kustomization;
 use kardinal_testkit::{Shop, World, in_three_worlds};
 use serde_json::json;
 
-use crate::words::{has_version, pipeline, says};
+use crate::words::{has_version, pipeline, record, says};
 
 in_three_worlds!(promotions: a_pull_request_that_conflicts_with_a_strangers_edit_is_rebuilt_on_the_new_tip);
+in_three_worlds!(promotions: an_approval_is_for_the_commit_that_was_looked_at);
 in_three_worlds!(promotions: a_strangers_commit_on_our_branch_is_left_alone);
 
 const BUNDLE: &str = "my-app-v1-29-0";
@@ -54,6 +55,35 @@ async fn a_pull_request_that_conflicts_with_a_strangers_edit_is_rebuilt_on_the_n
     shop.phase(BUNDLE, BundlePhase::Verified).await?;
     has_version(&shop, "prod", "1.29.0").await?;
     shop.fsck()?;
+    shop.close().await
+}
+
+/// Bob and dave approve what is then rebuilt, carol what is merged; dave's word names no commit. Alice merges.
+async fn an_approval_is_for_the_commit_that_was_looked_at(world: &World) -> anyhow::Result<()> {
+    let shop = overtaken(world).await?;
+    let head = async || {
+        let status = shop.request(BUNDLE, "prod").await?.status.unwrap_or_default();
+        status.head_commit.context("it has a head")
+    };
+    let approved = |who: &str, commit: &str| json!({"author": who, "verdict": "approved", "commit": commit});
+    let first = head().await?;
+    let (bob, dave) = (approved("bob", &first), json!({"author": "dave", "verdict": "approved"}));
+    shop.decide(BUNDLE, "prod", &json!({"spec": {"reviews": [bob, dave]}})).await?;
+    shop.push(&shop.repository, "main", "a hotfix by hand", &[(FILE, Some(&kustomization("1.28.5")))])?;
+    look(&shop, "1").await?;
+    let second = world
+        .eventually("the pull request has another commit", async || {
+            let head = head().await?;
+            Ok(if head == first { Err(head) } else { Ok(head) })
+        })
+        .await?;
+    let carol = approved("carol", &second);
+    shop.decide(BUNDLE, "prod", &json!({"spec": {"reviews": [bob, dave, carol]}})).await?;
+    shop.merge(BUNDLE, "prod", "alice").await?;
+    let bundle = shop.phase(BUNDLE, BundlePhase::Verified).await?;
+    let evidence = record(&bundle, "prod").evidence.unwrap_or_default();
+    let who = evidence.approved_by.unwrap_or_default();
+    ensure!(who == ["carol", "alice"], "{who:?}");
     shop.close().await
 }
 

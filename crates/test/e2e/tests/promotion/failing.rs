@@ -134,9 +134,13 @@ async fn closing_a_pr_without_merging_rejects_the_bundle_and_keeps_upstream_as_i
     let shop = settled(world).await?;
     shop.release(BAD, "1.30.0", json!({})).await?;
     shop.state(BAD, "prod", PromotionState::WaitingForMerge).await?;
-    shop.decide(BAD, "prod", &json!({"spec": {"desired": "closed"}})).await?;
+    shop.decide(BAD, "prod", &json!({"spec": {"desired": "closed", "closedBy": "bob"}})).await?;
     let failed = shop.phase(BAD, BundlePhase::Failed).await?;
-    ensure!(why(&failed).contains("prod: PR #2 was closed without merging"), "{}", why(&failed));
+    ensure!(why(&failed).contains("prod: PR #2 was closed without merging by bob at "), "{}", why(&failed));
+    let closed = shop.request(BAD, "prod").await?.status.unwrap_or_default();
+    let rejected = record(&failed, "prod");
+    ensure!(rejected.rejected_by.as_deref() == Some("bob"), "{rejected:?}");
+    ensure!(rejected.rejected_at.is_some() && rejected.rejected_at == closed.closed_at, "{rejected:?}");
     has_version(&shop, "prod", "1.29.0").await?;
     ensure!(record(&failed, "prod").promoted_at.is_none(), "{failed:?}");
     let step = shop.state(BAD, "prod", PromotionState::Failed).await?;

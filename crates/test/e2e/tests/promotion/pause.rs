@@ -53,6 +53,19 @@ async fn check(shop: &Shop<'_>, state: CheckState, text: &str) -> anyhow::Result
         .await
 }
 
+/// Waits until the pull request says, or says no more, that everything is paused, by whom and since when.
+async fn body(shop: &Shop<'_>, paused: bool) -> anyhow::Result<()> {
+    shop.story
+        .world
+        .eventually(&format!("the body tells a pause: {paused}"), async || {
+            let body = shop.request(BUNDLE, "prod").await?.spec.body;
+            let told = ["> **Paused** since ", "is paused by alice", "kardinal resume my-app"];
+            let told = told.iter().filter(|part| body.contains(**part)).count();
+            Ok(if told == if paused { 3 } else { 0 } { Ok(()) } else { Err(body) })
+        })
+        .await
+}
+
 async fn a_pause_holds_at_every_phase(world: &World) -> anyhow::Result<()> {
     let shop = Shop::open(world, &ALL).await?;
     shop.pipeline(pipeline(
@@ -88,9 +101,11 @@ async fn a_pause_holds_at_every_phase(world: &World) -> anyhow::Result<()> {
     pause(&shop).await?;
     says(&shop, BUNDLE, "prod", "held: ").await?;
     check(&shop, CheckState::Pending, "held: ").await?;
+    body(&shop, true).await?;
     resume(&shop).await?;
     says(&shop, BUNDLE, "prod", "waiting for PR #1 to be merged").await?;
     check(&shop, CheckState::Success, "no gates").await?;
+    body(&shop, false).await?;
     shop.merge(BUNDLE, "prod", "alice").await?;
     shop.deploy("prod", "1.29.0").await?;
     shop.phase(BUNDLE, BundlePhase::Verified).await?;

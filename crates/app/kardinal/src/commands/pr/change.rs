@@ -46,13 +46,17 @@ pub(super) async fn merge(
 pub(super) async fn close(
     server: &Server,
     request: &PullRequest,
+    who: &str,
     format: OutputFormat,
 ) -> anyhow::Result<()> {
     must_be_open(request)?;
-    let patch = json!({"metadata": {"resourceVersion": request.metadata.resource_version}, "spec": {"desired": "closed"}});
+    let patch = json!({
+        "metadata": {"resourceVersion": request.metadata.resource_version},
+        "spec": {"desired": "closed", "closedBy": who},
+    });
     let asked = server.patch(request, &patch).await?;
     let done = settle(server, &asked, PullRequestState::Closed).await?;
-    output::value(format, &done, || format!("{} closed\n", title(&done)))
+    output::value(format, &done, || format!("{} closed by {who}\n", title(&done)))
 }
 
 fn approval(request: &PullRequest, who: &str, comment: Option<&str>, now: Timestamp) -> Value {
@@ -63,6 +67,8 @@ fn approval(request: &PullRequest, who: &str, comment: Option<&str>, now: Timest
         verdict: Verdict::Approved,
         at: Some(now),
         body: comment.map(str::to_owned),
+        // What was seen: a later commit is another matter.
+        commit: request.status.as_ref().and_then(|status| status.head_commit.clone()),
     });
     json!({"metadata": {"resourceVersion": request.metadata.resource_version}, "spec": {"reviews": reviews}})
 }
@@ -171,6 +177,7 @@ mod tests {
         assert_eq!(reviews.len(), 2);
         assert_eq!(reviews[1]["author"], "alice");
         assert_eq!(reviews[1]["verdict"], "approved");
+        assert_eq!(reviews[1]["commit"], "abc", "it is about what was seen");
         assert_eq!(patch["metadata"]["resourceVersion"], "7");
     }
 

@@ -46,6 +46,7 @@ pub(super) fn page(request: &PullRequest, now: Timestamp) -> String {
     line("URL", status.url.clone().unwrap_or_default());
     line("Approved by", approvals(request).join(", "));
     line("Merged by", status.merged_by.clone().unwrap_or_default());
+    line("Closed by", status.closed_by.clone().unwrap_or_default());
     let conflict = status.mergeable == Some(false) && state(request) == PullRequestState::Open;
     line("Conflicts", if conflict { format!("with {}", spec.base) } else { String::new() });
     for check in &spec.checks {
@@ -93,9 +94,17 @@ fn word(request: &PullRequest) -> &'static str {
     }
 }
 
-fn approvals(request: &PullRequest) -> Vec<&str> {
+/// Who approved it, and what: only an approval of the commit that is there now counts.
+fn approvals(request: &PullRequest) -> Vec<String> {
+    let head = request.status.as_ref().and_then(|status| status.head_commit.as_deref());
     let approved = request.spec.reviews.iter().filter(|review| review.verdict == Verdict::Approved);
-    approved.map(|review| review.author.as_str()).collect()
+    approved
+        .map(|review| match review.commit.as_deref() {
+            Some(commit) if Some(commit) == head => review.author.clone(),
+            Some(_) => format!("{} (an earlier commit)", review.author),
+            None => format!("{} (no commit named)", review.author),
+        })
+        .collect()
 }
 
 /// The worst of all checks.
@@ -135,16 +144,17 @@ mod tests {
             "apiVersion": "forge.kardinal.io/v1alpha1", "kind": "PullRequest", "metadata": {"name": "gitops-3"},
             "spec": {"repository": "gitops", "head": "kardinal/b/prod", "base": "main", "title": "Promote",
                 "body": "<!-- kardinal-step: 1 -->\n## Promotion: my-app v1.29.0 to prod",
-                "reviews": [{"author": "alice", "verdict": "approved"}],
+                "reviews": [{"author": "alice", "verdict": "approved", "commit": "c1"},
+                    {"author": "bob", "verdict": "approved", "commit": "c2"}],
                 "checks": [{"context": "kardinal/gates", "state": "pending", "description": "held by staging-soak"}]},
-            "status": {"number": 3, "state": "Open", "additions": 1, "deletions": 1,
+            "status": {"number": 3, "state": "Open", "additions": 1, "deletions": 1, "headCommit": "c2",
                 "files": [{"path": "environments/prod/kustomization.yaml", "status": "modified"}]},
         }))
         .unwrap();
         let page = page(&request, Timestamp::UNIX_EPOCH);
         for part in [
             "#3 Promote",
-            "Approved by alice",
+            "Approved by alice (an earlier commit), bob",
             "pending kardinal/gates: held by staging-soak",
             "+1 -1 in 1 file(s)",
             "## Promotion",

@@ -124,6 +124,8 @@ fn without_a_record_the_changes_come_from_the_bundle_before() {
         scene.previous = previous;
         scene.step.status.as_mut().unwrap().outputs.remove("changes");
         scene.seal();
+        let check = scene.effect();
+        scene.tell(&check, Outcome::Done);
         let Effect::UpdatePullRequest { body, .. } = scene.effect() else { panic!("an update") };
         body
     };
@@ -243,4 +245,43 @@ fn an_upstream_that_nothing_proves_is_told_as_such() {
     scene.siblings = vec![staging];
     let body = opened(&mut scene).body;
     assert!(body.contains("| staging | 30m ago, not proven | 30m |"), "{body}");
+}
+
+#[test]
+fn the_body_tells_a_pause_by_whom_since_when_and_what_ends_it() {
+    let mut scene = Scene::reviewed().opened().kept();
+    let pipeline: kardinal_api::kardinal::Pipeline = from(json!({
+        "apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline", "metadata": {"name": "my-app"},
+        "spec": {"paused": true, "git": {"url": "https://github.com/myorg/gitops-repo"}, "environments": []},
+    }));
+    let mut freeze = crate::intent::pause(&pipeline, "alice");
+    freeze.metadata.creation_timestamp = from(json!("2026-04-14T13:59:00Z"));
+    let by_gate = "> **Paused** since 2026-04-14 13:59 UTC, please do not merge: Pipeline \\`my-app\\` is paused by alice; \
+                   \\`kardinal resume my-app\\` lets it go on.\n";
+    let by_spec = "> **Paused**, please do not merge: Pipeline \\`my-app\\` is paused by \\`spec.paused\\`; \
+                   \\`kardinal resume my-app\\` lets it go on.\n";
+    for (hold, text) in
+        [(hold(None, std::slice::from_ref(&freeze)), by_gate), (hold(Some(&pipeline), &[]), by_spec)]
+    {
+        scene.hold = hold;
+        // First the check, which keeps people from merging, then the reason.
+        let status = scene.effect();
+        let Effect::SetCommitStatus { state: CommitState::Pending, .. } = &status else {
+            panic!("{status:?}")
+        };
+        scene.tell(&status, Outcome::Done);
+        let update = scene.effect();
+        let Effect::UpdatePullRequest { body, .. } = &update else { panic!("{update:?}") };
+        assert!(body.contains(text), "{body}");
+        scene.tell(&update, Outcome::Done);
+        assert_eq!(scene.plan().effect, None);
+        scene.pass(SignedDuration::from_hours(5));
+        assert_eq!(scene.plan().effect, None, "time alone changes nothing");
+        scene.hold = None;
+        let update = scene.effect();
+        let Effect::UpdatePullRequest { body, .. } = &update else { panic!("{update:?}") };
+        assert!(!body.contains("Paused"), "{body}");
+        scene.tell(&update, Outcome::Done);
+        scene = scene.kept();
+    }
 }

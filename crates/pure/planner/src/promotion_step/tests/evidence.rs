@@ -54,6 +54,8 @@ fn a_merge_forced_over_a_pause_is_on_record_unless_the_pause_came_later() {
     for (since, told, by) in cases {
         let mut scene = Scene::reviewed().opened().kept();
         scene.hold = Some(Hold { why: "hands off".to_owned(), since: since.map(time) });
+        // What people see of a pause that they disregard is that the check is not green.
+        let mut scene = scene.kept();
         scene.pass(SignedDuration::from_mins(7));
         scene.pull_request = Some(merged_pull_request());
         scene.plan();
@@ -65,6 +67,78 @@ fn a_merge_forced_over_a_pause_is_on_record_unless_the_pause_came_later() {
             assert_eq!(paused.reason.as_deref(), Some("hands off"));
         }
     }
+}
+
+/// A gate that closed at 14:04, and a merge at 14:05 that was seen at 14:07. `renewed` is when the check said so, after
+/// which it may have become `green_again`: what the evidence then says of the gate.
+fn merged_after_closing(renewed: Option<&str>, green_again: Option<&str>) -> (Option<String>, Option<bool>) {
+    let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).opened().kept();
+    let closed = json!({"ready": false, "reason": "x", "lastEvaluatedAt": "2026-04-14T14:04:00Z"});
+    scene.now = time("2026-04-14T14:04:00Z");
+    let show = |scene: &mut Scene, at: &str, wanted: CommitState| {
+        for _ in 0..2 {
+            let effect = scene.effect();
+            let outcome = match &effect {
+                Effect::SetCommitStatus { state, .. } => {
+                    assert_eq!(*state, wanted);
+                    Outcome::Shown { at: time(at) }
+                }
+                _ => Outcome::Done,
+            };
+            scene.tell(&effect, outcome);
+        }
+    };
+    scene.set_gate("my-app-soak", closed.clone());
+    if let Some(at) = renewed {
+        show(&mut scene, at, CommitState::Pending);
+    }
+    if let Some(at) = green_again {
+        scene.set_gate("my-app-soak", ready());
+        show(&mut scene, at, CommitState::Success);
+        scene.set_gate("my-app-soak", closed);
+    }
+    scene.now = time("2026-04-14T14:07:00Z");
+    scene.pull_request = Some(merged_pull_request());
+    scene.plan();
+    let gates = scene.status().evidence.unwrap().policy_gates.unwrap();
+    assert_eq!(gates[0].result, GateResult::Fail, "the gate was closed, whatever was shown");
+    (gates[0].forced_by.clone(), gates[0].check_was_green)
+}
+
+#[test]
+fn nobody_is_accused_of_a_merge_while_the_check_was_still_green() {
+    let forced = (Some("alice".to_owned()), None);
+    let unseen = (None, Some(true));
+    let cases = [
+        // The check was never renewed, or after the merge, or in its very second.
+        (None, None, &unseen),
+        (Some("2026-04-14T14:06:00Z"), None, &unseen),
+        (Some("2026-04-14T14:05:00.4Z"), None, &unseen),
+        (Some("2026-04-14T14:04:01Z"), None, &forced),
+        // It became green again: after the merge, in its second, before it.
+        (Some("2026-04-14T14:04:01Z"), Some("2026-04-14T14:06:00Z"), &forced),
+        (Some("2026-04-14T14:04:01Z"), Some("2026-04-14T14:05:00.9Z"), &unseen),
+        (Some("2026-04-14T14:04:01Z"), Some("2026-04-14T14:04:30Z"), &unseen),
+        // Renewed after the merge, and green again after that.
+        (Some("2026-04-14T14:05:30Z"), Some("2026-04-14T14:06:00Z"), &unseen),
+    ];
+    for (renewed, green_again, expected) in cases {
+        assert_eq!(merged_after_closing(renewed, green_again), *expected, "{renewed:?} {green_again:?}");
+    }
+}
+
+#[test]
+fn a_check_that_the_forge_refused_to_show_was_not_green() {
+    let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).opened();
+    let status = scene.effect();
+    scene.tell(&status, Outcome::Refused { task: None, message: "no".to_owned() });
+    let closed = json!({"ready": false, "reason": "x", "lastEvaluatedAt": "2026-04-14T14:04:00Z"});
+    scene.set_gate("my-app-soak", closed);
+    scene.now = time("2026-04-14T14:07:00Z");
+    scene.pull_request = Some(merged_pull_request());
+    scene.plan();
+    let gates = scene.status().evidence.unwrap().policy_gates.unwrap();
+    assert_eq!((gates[0].forced_by.as_deref(), gates[0].check_was_green), (Some("alice"), None));
 }
 
 #[test]

@@ -64,8 +64,12 @@ fn a_closed_pull_request_fails_the_step() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.pull_request = Some(closed_pull_request());
     scene.plan();
-    assert_eq!(scene.message(), "PR #7 was closed without merging, which rejects this Bundle for `prod`");
+    let told = "PR #7 was closed without merging by bob at 2026-04-14T13:59:30Z, which rejects this Bundle for `prod`";
+    assert_eq!(scene.message(), told);
     assert!(is_rejected(&scene.step));
+    let status = scene.status();
+    assert_eq!(status.rejected_at, Some(time("2026-04-14T13:59:30Z")));
+    assert_eq!(status.rejected_by.as_deref(), Some("bob"));
     assert_eq!(scene.status().conditions[0].reason, "Rejected");
     assert_eq!(scene.task("wait-for-merge"), TaskState::Failed);
     let take_back = scene.effect();
@@ -78,17 +82,35 @@ fn a_closed_pull_request_fails_the_step() {
 }
 
 #[test]
+fn a_forge_that_tells_nothing_of_a_closing_leaves_the_time_at_which_it_was_seen() {
+    let ahead = Some(time("2026-04-14T14:00:09Z"));
+    for closed_at in [None, ahead] {
+        let mut scene = Scene::reviewed().opened().kept();
+        scene.pull_request = Some(PullRequest { closed_at, closed_by: None, ..closed_pull_request() });
+        scene.plan();
+        let status = scene.status();
+        assert_eq!((status.rejected_at, status.rejected_by), (Some(time(NOW)), None));
+        assert!(scene.message().starts_with("PR #7 was closed without merging at 2026-04-14T14:00:00Z,"));
+    }
+}
+
+#[test]
+fn who_has_rejected_a_bundle_is_the_controllers_word() {
+    let mut scene = Scene::reviewed().opened().kept();
+    scene.pull_request = Some(closed_pull_request());
+    scene.plan();
+    assert!(scene.key.proves_progress(&scene.step));
+    scene.step.status.as_mut().unwrap().rejected_by = Some("mallory".to_owned());
+    assert!(!scene.key.proves_progress(&scene.step));
+}
+
+#[test]
 fn what_the_gates_say_is_kept_up_to_date() {
     let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).opened().kept();
     scene.set_gate("my-app-soak", json!({"ready": true, "reason": "another reason", "lastEvaluatedAt": NOW}));
     assert_eq!(scene.plan().effect, None, "a new reason alone can wait a moment");
     scene.set_gate("my-app-soak", closed());
-    let update = scene.effect();
-    let Effect::UpdatePullRequest { number: 7, body, labels, title } = &update else { panic!("{update:?}") };
-    assert!(body.contains("| soak | org | FAIL | schedule.isWeekend = true |"), "{body}");
-    assert_eq!(labels, &["kardinal", "kardinal/promotion"]);
-    assert_eq!(title, "[kardinal] Promote my-app-v1-29-0 to prod");
-    scene.tell(&update, Outcome::Done);
+    // A green check is taken back first of all: until then people may merge.
     let status = scene.effect();
     assert_eq!(
         status,
@@ -100,6 +122,12 @@ fn what_the_gates_say_is_kept_up_to_date() {
         }
     );
     scene.tell(&status, Outcome::Done);
+    let update = scene.effect();
+    let Effect::UpdatePullRequest { number: 7, body, labels, title } = &update else { panic!("{update:?}") };
+    assert!(body.contains("| soak | org | FAIL | schedule.isWeekend = true |"), "{body}");
+    assert_eq!(labels, &["kardinal", "kardinal/promotion"]);
+    assert_eq!(title, "[kardinal] Promote my-app-v1-29-0 to prod");
+    scene.tell(&update, Outcome::Done);
     assert_eq!(scene.plan().effect, None);
 
     scene.pull_request.as_mut().unwrap().head = "other".to_owned();
@@ -123,6 +151,7 @@ fn a_hold_is_shown_on_the_pull_request() {
     assert!(description.starts_with("held: Pipeline `my-app` is paused"));
     assert_eq!(description.chars().count(), 140);
     scene.tell(&effect, Outcome::Done);
+    let mut scene = scene.kept();
     scene.plan();
     assert!(scene.message().ends_with("; PR #7 waits"), "{}", scene.message());
 }
@@ -308,8 +337,12 @@ fn a_record_is_merged_by_the_controller_itself() {
     let held = scene.effect();
     assert!(matches!(held, Effect::SetCommitStatus { .. }));
     scene.tell(&held, Outcome::Done);
+    let mut scene = scene.kept();
     assert_eq!(scene.plan().effect, None, "not while everything is held");
     scene.hold = None;
+    let body = scene.effect();
+    assert!(matches!(body, Effect::UpdatePullRequest { .. }), "{body:?}");
+    scene.tell(&body, Outcome::Done);
     let shown = scene.effect();
     scene.tell(&shown, Outcome::Done);
     let merge = scene.effect();

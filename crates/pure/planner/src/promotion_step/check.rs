@@ -1,0 +1,57 @@
+//! The check on the commits of a pull request: which commit shows a green one, and which showed one when.
+//!
+//! A gate can close while the forge still shows what it said before. Whoever merges then has seen a green check, and the
+//! evidence must not say that they forced it.
+
+use jiff::{SignedDuration, Timestamp};
+use kardinal_api::kardinal::PromotionStepStatus;
+
+use super::draft::{self, Draft, output};
+use super::{CommitState, Effect};
+
+/// Keeps in mind what the forge shows since `at`.
+pub(super) fn shown(draft: &mut Draft<'_>, effect: &Effect, at: Timestamp) {
+    match effect {
+        Effect::SetCommitStatus { sha, state: CommitState::Success, .. } => {
+            // Green in other words is as green as before.
+            if draft.output(draft::GREEN_HEAD) != Some(sha) {
+                draft.set_output(draft::GREEN_SINCE, at.to_string());
+            }
+            draft.set_output(draft::GREEN_HEAD, sha.clone());
+        }
+        Effect::SetCommitStatus { sha, state: CommitState::Pending, .. } => {
+            if draft.output(draft::GREEN_HEAD) == Some(sha) {
+                let since = draft.output(draft::GREEN_SINCE).map_or_else(|| at.to_string(), str::to_owned);
+                draft.set_output(draft::WAS_GREEN, format!("{sha} {since} {at}"));
+            }
+            forget(draft, sha);
+        }
+        _ => {}
+    }
+}
+
+/// The check of this commit is not green any more, or nobody can say.
+pub(super) fn forget(draft: &mut Draft<'_>, sha: &str) {
+    if draft.output(draft::GREEN_HEAD) == Some(sha) {
+        draft.status.outputs.remove(draft::GREEN_HEAD);
+        draft.status.outputs.remove(draft::GREEN_SINCE);
+    }
+}
+
+/// Whether a commit showed a green check at a merge. Forges tell its time in whole seconds: what was green in some part of
+/// that second may have been seen.
+pub(super) fn was_green(status: &PromotionStepStatus, sha: &str, at: Timestamp) -> bool {
+    let end = match at.subsec_nanosecond() {
+        0 => at.saturating_add(SignedDuration::from_nanos(999_999_999)).unwrap_or(at),
+        _ => at,
+    };
+    let time = |text: &str| text.parse::<Timestamp>().ok();
+    let is_green = output(status, draft::GREEN_HEAD) == Some(sha)
+        && output(status, draft::GREEN_SINCE).and_then(time).is_none_or(|since| since <= end);
+    let was_green = || {
+        let mut parts = output(status, draft::WAS_GREEN)?.split(' ');
+        let (green, since, until) = (parts.next()?, parts.next()?, parts.next()?);
+        Some(green == sha && time(since)? <= end && at <= time(until)?)
+    };
+    is_green || was_green().unwrap_or(false)
+}
