@@ -17,7 +17,8 @@ pub use environment::{
 };
 pub use evidence::{Evidence, GateEvidence, GateResult};
 pub use pipeline::{
-    Pipeline, PipelineGit, PipelinePhase, PipelineSpec, PipelineStatus, Presence, SecretReference,
+    Pipeline, PipelineGit, PipelinePhase, PipelineSpec, PipelineStatus, Predecessor, Presence,
+    SecretReference,
 };
 pub use policy_gate::{GateOverride, GateStage, PolicyGate, PolicyGateSpec, PolicyGateStatus};
 pub use promotion_step::{
@@ -46,3 +47,5 @@ pub const APPLIES_TO_LABEL: &str = "kardinal.io/applies-to";
 pub const TYPE_LABEL: &str = "kardinal.io/type";
 /// The annotation that keeps a Bundle from being superseded when it is `"true"`.
 pub const PIN_ANNOTATION: &str = "kardinal.io/pin";
+/// The annotation of a step whose change asks for a fresh look at its pull request.
+pub const REFRESH_ANNOTATION: &str = "kardinal.io/refresh";

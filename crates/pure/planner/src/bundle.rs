@@ -26,7 +26,7 @@ use crate::seal::Key;
 
 pub use check::{Refusal, check, last_verified};
 pub use commit::{Commit, Search};
-pub use gates::{Template, Templates, is_made_from, searches, template_of};
+pub use gates::{Template, Templates, is_made_from, searched, searches, template_of};
 pub use kardinal_policy::{FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL};
 pub use names::label_value;
 pub use plan::{Effect, Plan, is_finished, pipeline_name, plan, why};

@@ -22,6 +22,7 @@ use serde::Serialize;
 use crate::bundle::{Route, name_of};
 use crate::shard::Agent;
 
+pub use outside::remedy;
 pub use text::{display_version, roughly};
 
 /// What was seen of one Pipeline. Objects of other Pipelines may be among it; they are passed over.
@@ -91,7 +92,7 @@ pub struct Promotion {
     /// What the environment has now, one for each type of Bundle, the one that came last first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub has: Vec<Present>,
-    /// Bundles that were meant to come here and will not.
+    /// Bundles that were meant to come here and will not, and versions that cannot come back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -269,7 +270,7 @@ fn names(world: &World<'_>) -> Vec<String> {
 }
 
 fn promotion(world: &World<'_>, environment: &str, before: &[Promotion]) -> Promotion {
-    let notes = choose::refused(world, environment);
+    let mut notes = choose::refused(world, environment);
     let has = present::present(world, environment);
     let Some(journey) = choose::journey(world, environment) else {
         return Promotion {
@@ -286,6 +287,7 @@ fn promotion(world: &World<'_>, environment: &str, before: &[Promotion]) -> Prom
             notes,
         };
     };
+    notes.extend(present::lost(world, &journey));
     let gates = gates::gates(world, &journey);
     let waits = waits::waits(world, &journey, &gates, before);
     let (outcome, result) = waits::result(&journey, &waits);

@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use crate::bundle::problem::listed;
 use crate::bundle::report::{newest, whole_second};
-use crate::bundle::{Problem, READY, Route, label_value};
+use crate::bundle::{Problem, READY, Route, label_value, name_of};
 use crate::graph::Note;
-use crate::intent::{arrived, present};
+use crate::intent::{arrived, ended_at, present, with_before};
 use crate::promotion_step::tasks;
 
 /// Everything a decision about one Pipeline is made from.
@@ -187,7 +187,7 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
 fn presences(route: &Route<'_>, snapshot: &Snapshot<'_>) -> Vec<Presence> {
     let of = |name| {
         let present = present(snapshot.pipeline, snapshot.bundles, name);
-        present.into_iter().map(move |one| one.recorded(name))
+        present.into_iter().map(move |one| with_before(snapshot.pipeline, snapshot.bundles, &one, name))
     };
     route.names().flat_map(of).collect()
 }
@@ -238,17 +238,20 @@ fn lack(pipeline: &Pipeline, missing: &[String]) -> String {
     };
     let names = listed(missing.iter().map(String::as_str));
     format!(
-        "the {noun} {names} {verb} not exist{WHERE}`{namespace}`: create {pronoun}, or name another in the Pipeline"
+        "the {noun} {names} {verb} not exist{WHERE}`{namespace}`: create {pronoun}; another name in the Pipeline counts \
+         for Bundles that begin later"
     )
 }
 
-/// By the newest step of each environment: one failed is enough to be degraded, all must be verified to be ready,
-/// and nothing may be on its way.
+/// By the newest step of each environment, or what was verified there since: one failed is enough to be degraded, all must
+/// be verified to be ready, and nothing may be on its way.
 fn phase(route: &Route<'_>, snapshot: &Snapshot<'_>) -> PipelinePhase {
     let newest = newest(snapshot.steps);
     let state = |name: &str| {
         let step = newest.iter().find(|step| step.spec.environment == name)?;
-        step.status.as_ref()?.state
+        let state = step.status.as_ref()?.state?;
+        let past = state == PromotionState::Failed && is_past(step, snapshot.bundles);
+        Some(if past { PromotionState::Verified } else { state })
     };
     let states: Vec<Option<PromotionState>> = route.names().map(state).collect();
     if states.contains(&Some(PromotionState::Failed)) {
@@ -258,6 +261,21 @@ fn phase(route: &Route<'_>, snapshot: &Snapshot<'_>) -> PipelinePhase {
     } else {
         PipelinePhase::Unknown
     }
+}
+
+/// Whether another Bundle was verified in the environment after the one of this step came to its end, although its own
+/// step was made before.
+fn is_past(step: &PromotionStep, bundles: &[&Bundle]) -> bool {
+    let environment = &step.spec.environment;
+    let Some(failed) = bundles.iter().find(|one| name_of(&one.metadata) == step.spec.bundle_ref) else {
+        return false;
+    };
+    let verified = |bundle: &Bundle| {
+        let entry = bundle.status.as_ref().and_then(|status| status.environments.get(environment));
+        entry.and_then(|entry| entry.state) == Some(PromotionState::Verified)
+    };
+    let end = ended_at(failed, environment);
+    bundles.iter().any(|one| verified(one) && ended_at(one, environment) > end)
 }
 
 /// `dev → staging → prod`, or how many environments where they branch.

@@ -35,7 +35,7 @@ use crate::seal::Key;
 pub use change::rollback_of;
 pub use facts::{Hold, gate_texts, hold, image_moves};
 pub use lane::is_outside;
-pub(crate) use organisation::written_to;
+pub(crate) use organisation::{is_behind, written_to};
 pub use organisation::{Ground, Organisation, target};
 pub(crate) use report::TRYING_AGAIN;
 pub use report::{Report, report};

@@ -167,4 +167,21 @@ pub struct Presence {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::timestamp")]
     pub verified_at: Option<Timestamp>,
+    /// What it had before that, and was healthy with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Predecessor>,
+}
+
+/// What an environment had before, and which Bundle brought it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Predecessor {
+    /// The Bundle that brought it; it may be gone.
+    pub bundle: String,
+    /// How people call what it carries.
+    pub version: String,
+    /// When the environment was found healthy with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::timestamp")]
+    pub verified_at: Option<Timestamp>,
 }

@@ -102,11 +102,21 @@ impl<'a> Templates<'a> {
     }
 }
 
-/// Whether the templates of a namespace count for a Pipeline: everybody looks where the organisation writes, besides that
-/// in the own namespace and in those that the Pipeline adds.
+/// The namespaces whose templates count for the Bundles of a namespace: everybody looks where the organisation writes,
+/// besides that in the own namespace and in those that the Pipeline adds. One may be named more than once.
+pub fn searched<'a>(
+    pipeline: Option<&'a Pipeline>,
+    namespace: &'a str,
+    policy_namespaces: &'a [String],
+) -> impl Iterator<Item = &'a str> {
+    let added = pipeline.into_iter().flat_map(|pipeline| &pipeline.spec.policy_namespaces);
+    policy_namespaces.iter().chain(added).map(String::as_str).chain([namespace])
+}
+
+/// Whether the templates of a namespace count for a Pipeline.
 pub fn searches(pipeline: &Pipeline, namespace: &str, policy_namespaces: &[String]) -> bool {
-    pipeline.metadata.namespace.as_deref().unwrap_or_default() == namespace
-        || policy_namespaces.iter().chain(&pipeline.spec.policy_namespaces).any(|name| name == namespace)
+    let own = pipeline.metadata.namespace.as_deref().unwrap_or_default();
+    searched(Some(pipeline), own, policy_namespaces).any(|name| name == namespace)
 }
 
 /// Whether a gate instance was made from the template of this namespace and name. A label holds less than a name, so names

@@ -178,7 +178,7 @@ fn plan_failed(
         .filter(|(_, entry)| entry.state == Some(PromotionState::Failed))
         .map(|(name, entry)| (name.as_str(), entry.message.as_deref()))
         .collect();
-    let messages: Vec<String> = failed
+    let mut messages: Vec<String> = failed
         .iter()
         .map(|(name, said)| format!("{name}: {}", said.unwrap_or("the promotion has failed")))
         .collect();
@@ -190,12 +190,14 @@ fn plan_failed(
         .map(|(name, _)| *name)
         .filter(|name| !rejected(name) || on_reject(snapshot, name) == OnReject::Rollback)
         .collect();
-    let (effects, rollback_notes) = roll_back(snapshot, &names, &environments);
+    let back = roll_back(snapshot, &names, &environments);
+    messages.extend(back.lost);
     let reason = if failed.iter().all(|(name, _)| rejected(name)) { "Rejected" } else { "StepFailed" };
-    let end = (BundlePhase::Failed, "False", reason, messages.join("; "));
+    // Others end what they say with a full stop.
+    let end = (BundlePhase::Failed, "False", reason, messages.join("; ").replace(".; ", "; "));
     let mut plan = finish(snapshot, environments, graph, end);
-    plan.effects = effects;
-    plan.notes.extend(rollback_notes);
+    plan.effects = back.effects;
+    plan.notes.extend(back.notes);
     plan
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{
-    Bundle, BundlePhase, BundleType, EnvironmentStatus, PIN_ANNOTATION, Pipeline, PromotionState,
+    Bundle, BundlePhase, BundleType, EnvironmentStatus, PIN_ANNOTATION, Pipeline, Predecessor, PromotionState,
 };
 
 use super::check::verified_at;
@@ -152,18 +152,29 @@ pub(super) fn is_history(snapshot: &Snapshot<'_>) -> bool {
     !bundle.status.iter().flat_map(|status| status.environments.keys()).any(is_last)
 }
 
+/// What follows from a failure for the environments that received the Bundle.
+#[derive(Debug, Default)]
+pub(super) struct Return {
+    /// The Bundles to create.
+    pub(super) effects: Vec<Effect>,
+    /// What is done about each environment, and why.
+    pub(super) notes: Vec<Note>,
+    /// What the status has to tell: versions that should come back and cannot.
+    pub(super) lost: Vec<String>,
+}
+
 /// Bundles that bring the environments back that received the failed one: for each line of environments only the last
 /// one, for a Bundle passes those before it on its way.
 pub(super) fn roll_back(
     snapshot: &Snapshot<'_>,
     failed: &[&str],
     environments: &BTreeMap<String, EnvironmentStatus>,
-) -> (Vec<Effect>, Vec<Note>) {
-    let (mut effects, mut notes) = (Vec::new(), Vec::new());
-    let Some(pipeline) = snapshot.pipeline else { return (effects, notes) };
-    let Ok(route) = Route::whole(&pipeline.spec) else { return (effects, notes) };
+) -> Return {
+    let mut all = Return::default();
+    let Some(pipeline) = snapshot.pipeline else { return all };
+    let Ok(route) = Route::whole(&pipeline.spec) else { return all };
     if !pipeline.spec.auto_rollback() || is_rollback(snapshot.bundle) {
-        return (effects, notes);
+        return all;
     }
     let received: BTreeSet<&str> = failed
         .iter()
@@ -173,38 +184,52 @@ pub(super) fn roll_back(
         .collect();
     let last = |name: &&&str| !received.iter().any(|other| route.ancestors(other).contains(**name));
     for name in received.iter().filter(last) {
-        let (effect, reason, message) = roll_back_one(snapshot, name);
-        effects.extend(effect);
-        notes.push(Note { warning: true, reason: reason.to_owned(), message });
+        roll_back_one(snapshot, pipeline, name, &mut all);
     }
-    (effects, notes)
+    all
 }
 
 /// How one environment that got the Bundle comes back.
-fn roll_back_one(snapshot: &Snapshot<'_>, name: &str) -> (Option<Effect>, &'static str, String) {
+fn roll_back_one(snapshot: &Snapshot<'_>, pipeline: &Pipeline, name: &str, all: &mut Return) {
+    let mut note = |reason: &str, message: String| {
+        all.notes.push(Note { warning: true, reason: reason.to_owned(), message });
+    };
     if let Some(newer) = successor(snapshot, &BTreeSet::from([name.to_owned()])) {
-        let message =
-            format!("`{name}` is not rolled back: `{}` is on its way there", name_of(&newer.metadata));
-        return (None, "RollbackNotNeeded", message);
+        let newer = name_of(&newer.metadata);
+        return note(
+            "RollbackNotNeeded",
+            format!("`{name}` is not rolled back: `{newer}` is on its way there"),
+        );
     }
-    if let Some(made) = recovery(snapshot, name) {
-        let message = format!("`{name}` goes back with the Bundle `{}`", name_of(&made.metadata));
-        return (None, "RollingBack", message);
-    }
-    match intent::verified_before(snapshot.siblings, name, snapshot.bundle) {
-        Some(good) => {
+    let good = intent::verified_before(snapshot.siblings, name, snapshot.bundle);
+    match (recovery(snapshot, name), good) {
+        (Some(made), _) => {
+            let made = name_of(&made.metadata);
+            note("RollingBack", format!("`{name}` goes back with the Bundle `{made}`"));
+        }
+        (None, Some(good)) => {
             let bundle = intent::automatic_rollback(snapshot.bundle, name, good);
-            let message = format!(
-                "`{name}` goes back to what `{}` brought, with the Bundle `{}`",
-                name_of(&good.metadata),
-                name_of(&bundle.metadata)
-            );
-            (Some(Effect::CreateBundle(Box::new(bundle))), "RollingBack", message)
+            let (from, with) = (name_of(&good.metadata), name_of(&bundle.metadata));
+            let message = format!("`{name}` goes back to what `{from}` brought, with the Bundle `{with}`");
+            note("RollingBack", message);
+            all.effects.push(Effect::CreateBundle(Box::new(bundle)));
         }
-        None => {
-            let message = format!("no other Bundle was verified in `{name}` before this one");
-            (None, "NothingToRollBackTo", message)
+        (None, None) => {
+            note("NothingToRollBackTo", format!("no other Bundle was verified in `{name}` before this one"));
         }
+    }
+    let lost = intent::lost_predecessor(pipeline, snapshot.siblings, name, snapshot.bundle, good);
+    if let Some(Predecessor { bundle, version, .. }) = lost {
+        let instead = match good {
+            Some(good) => format!("goes back to `{}` instead", kardinal_policy::version(&good.spec)),
+            None => "keeps what has failed, for no other was verified there".to_owned(),
+        };
+        let message = format!(
+            "`{name}` cannot go back to `{version}`, which it had before, because the Bundle `{bundle}` was deleted: it \
+             {instead}"
+        );
+        note("PredecessorDeleted", message.clone());
+        all.lost.push(message);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::bundle::report::newest;
 use crate::bundle::{
     Route, UPSTREAMS_ANNOTATION, carries, course, is_finished, name_of, pipeline_name, record, why,
 };
-use crate::intent::{arrived, gone};
+use crate::intent::{arrived, ended_at, gone};
 
 /// One Bundle on its way into one environment.
 pub(super) struct Journey<'a> {
@@ -91,23 +91,8 @@ pub(super) fn journey<'a>(world: &World<'a>, environment: &str) -> Option<Journe
         (Some(BundlePhase::Superseded | BundlePhase::SkipDenied), _) => false,
         (_, state) => state.is_some(),
     });
-    let arrived = |bundle: &&Bundle| {
-        let entry = bundle.status.as_ref().and_then(|status| status.environments.get(environment));
-        (
-            entry.and_then(|entry| entry.verified_at),
-            bundle.metadata.creation_timestamp.as_ref().map(|time| time.0),
-        )
-    };
-    let bundle = on_its_way.max_by_key(|bundle| age(bundle)).or_else(|| {
-        // A failure has no time of its own: the newest Bundle tells it.
-        let mut here: Vec<&Bundle> = has_been.collect();
-        here.sort_by_key(|bundle| age(bundle));
-        let newest = here.last().copied();
-        match newest.and_then(|bundle| state(bundle, environment)) {
-            Some(PromotionState::Verified) => here.into_iter().max_by_key(arrived),
-            _ => newest,
-        }
-    })?;
+    let ended = |bundle: &&Bundle| (ended_at(bundle, environment), age(bundle));
+    let bundle = on_its_way.max_by_key(|bundle| age(bundle)).or_else(|| has_been.max_by_key(ended))?;
     if is_over(bundle, environment) && is_replaced(world, bundle, environment) {
         return None;
     }
@@ -152,11 +137,16 @@ pub(super) fn refused(world: &World<'_>, environment: &str) -> Vec<String> {
     let known = meant_for(world, environment);
     let shown = journey(world, environment);
     let shown_age = shown.as_ref().map(|journey| age(&journey.bundle));
+    // What was refused before something came whose Bundle is gone is past.
+    let ours: Vec<&Bundle> = world.bundles.iter().filter(|bundle| is_ours(world, bundle)).collect();
+    let came =
+        |bundle: &Bundle| gone(world.pipeline, &ours, environment, bundle.spec.kind()).and_then(arrived);
     let mut refused: Vec<&Bundle> = known
         .into_iter()
         .filter(|bundle| matches!(phase(bundle), Some(BundlePhase::Failed | BundlePhase::SkipDenied)))
         .filter(|bundle| state(bundle, environment).is_none())
         .filter(|bundle| shown_age.as_ref().is_none_or(|shown| age(bundle) > *shown))
+        .filter(|bundle| age(bundle).0 > came(bundle))
         .collect();
     refused.sort_by_key(|bundle| std::cmp::Reverse(age(bundle)));
     let line = |bundle: &Bundle| {

@@ -5,8 +5,7 @@ use kardinal_api::kardinal::{
     PIPELINE_LABEL, PolicyGate, PromotionState, SCOPE_LABEL,
 };
 use kardinal_policy::{
-    EnvironmentFacts, Facts, applies_to, evaluate, guards, is_freeze, is_skip_permission, scope,
-    speaks_for_organisation,
+    EnvironmentFacts, Facts, evaluate, guards, is_freeze, is_skip_permission, scope, speaks_for_organisation,
 };
 use serde_json::Value;
 
@@ -17,7 +16,7 @@ use crate::bundle::{
     template_of,
 };
 use crate::policy_gate::{Place, place_by_labels, place_in_graph};
-use crate::promotion_step::{target, written_to};
+use crate::promotion_step::{is_behind, target, written_to};
 use crate::seal::{Door, sealed, sealed_previous};
 
 /// The gates of the journey's environment, the pause first, those behind the environment last.
@@ -207,7 +206,9 @@ fn unshown(world: &World<'_>, journey: &Journey<'_>, shown: &[Gate]) -> Vec<Gate
             }
             continue;
         }
-        for upstream in before(world, journey).iter().filter(|name| is_behind(world, journey, gate, name)) {
+        let steps = || steps_of(world, &journey.bundle);
+        let is_behind = |name: &&String| is_behind(gate, name, &journey.bundle, steps());
+        for upstream in before(world, journey).iter().filter(is_behind) {
             let place = Place {
                 environment: upstream.clone(),
                 approval: approval_of(world, upstream),
@@ -218,15 +219,6 @@ fn unshown(world: &World<'_>, journey: &Journey<'_>, shown: &[Gate]) -> Vec<Gate
         }
     }
     rows
-}
-
-/// Whether a gate guards an environment before the journey's: by its name, or by where the Bundle's step there writes.
-fn is_behind(world: &World<'_>, journey: &Journey<'_>, gate: &PolicyGate, upstream: &str) -> bool {
-    let kind = journey.bundle.spec.kind();
-    applies_to(gate, upstream)
-        || steps_of(world, &journey.bundle)
-            .into_iter()
-            .any(|step| step.spec.environment == upstream && guards(gate, &target(step, kind)))
 }
 
 fn approval_of(world: &World<'_>, environment: &str) -> Approval {

@@ -1,10 +1,12 @@
 //! What stands outside and is in the way: a door that is shut, or one where nobody answers.
 
-use kardinal_api::kardinal::PromotionState;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kardinal_api::kardinal::{Artifacts, Bundle, PromotionState, PromotionStep};
 
 use super::choose::Journey;
 use super::{Wait, WaitOn};
 use crate::promotion_step::{Ending, TRYING_AGAIN, ending};
+use crate::shard::shard_of;
 
 /// Words of Git servers and forges that do not let us in.
 const REFUSALS: [&str; 8] =
@@ -12,35 +14,44 @@ const REFUSALS: [&str; 8] =
 
 /// Something that is not permitted until somebody changes it.
 pub(super) fn action(journey: &Journey<'_>) -> Option<Wait> {
-    let status = journey.step?.status.as_ref()?;
-    let told = |type_: &str| status.conditions.iter().find(|one| one.type_ == type_ && one.status == "True");
-    let (name, detail, basis) = match told("Blocked") {
-        Some(blocked) => {
-            let basis = match is_health_unknown(journey) {
-                true => remedy_of_health(cluster_secret(journey)),
-                false => remedy(journey, &blocked.message),
-            };
-            (blocked.reason.clone(), blocked.message.clone(), basis)
-        }
-        None => {
-            let secret = cluster_secret(journey).filter(|_| is_health_unknown(journey))?;
-            let unreachable = told("ClusterUnreachable")?;
-            let detail = shut_out(secret, &unreachable.message)?;
+    let step = journey.step?;
+    let (name, detail, basis) = match (told(step, "Blocked"), remedy(step, &journey.bundle)) {
+        (Some(blocked), Some(basis)) => (blocked.reason.clone(), blocked.message.clone(), basis),
+        _ => {
+            let secret = cluster_secret(step).filter(|_| is_health_unknown(step))?;
+            let detail = shut_out(secret, &told(step, "ClusterUnreachable")?.message)?;
             ("ActionNeeded".to_owned(), detail, remedy_of_health(Some(secret)))
         }
     };
     Some(Wait { on: WaitOn::Action, name, detail, eta: None, deadline: None, basis })
 }
 
+/// What a person can do about a step that is blocked, and what follows. Absent: it is not blocked.
+///
+/// A step keeps the Pipeline as it was when its Bundle began, so nobody is sent to change the Pipeline for the step's sake
+/// without being told to start anew.
+pub fn remedy(step: &PromotionStep, bundle: &Bundle) -> Option<String> {
+    let blocked = told(step, "Blocked")?;
+    Some(match is_health_unknown(step) {
+        true => remedy_of_health(cluster_secret(step)),
+        false => remedy_of_refusal(step, bundle, &blocked.message),
+    })
+}
+
+fn told<'s>(step: &'s PromotionStep, type_: &str) -> Option<&'s Condition> {
+    let conditions = step.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().find(|one| one.type_ == type_ && one.status == "True")
+}
+
 /// Whether the trouble is that nothing can be learned of the environment's health.
-fn is_health_unknown(journey: &Journey<'_>) -> bool {
-    journey.state() == Some(PromotionState::HealthChecking)
-        && journey.step.and_then(ending) == Some(Ending::Open)
+fn is_health_unknown(step: &PromotionStep) -> bool {
+    let state = step.status.as_ref().and_then(|status| status.state);
+    state == Some(PromotionState::HealthChecking) && ending(step) == Some(Ending::Open)
 }
 
 /// The Secret with the way to the cluster of the environment.
-fn cluster_secret<'j>(journey: &Journey<'j>) -> Option<&'j str> {
-    journey.step?.spec.health.as_ref()?.cluster.as_deref()
+fn cluster_secret(step: &PromotionStep) -> Option<&str> {
+    step.spec.health.as_ref()?.cluster.as_deref()
 }
 
 /// What a cluster that answers, and lets us in or look around no further, says to the credentials of a Secret. Its answer
@@ -64,18 +75,46 @@ fn remedy_of_health(secret: Option<&str>) -> String {
 }
 
 /// Who can do something about a refusal, and what. Where that is not known nothing is promised.
-fn remedy(journey: &Journey<'_>, message: &str) -> String {
+fn remedy_of_refusal(step: &PromotionStep, bundle: &Bundle, message: &str) -> String {
     let lower = message.to_lowercase();
-    let secret = journey.step.and_then(|step| step.spec.git.as_ref()?.secret_ref.as_deref());
-    match secret {
+    match step.spec.git.as_ref().and_then(|git| git.secret_ref.as_deref()) {
+        _ if lower.contains("--allowed-hosts") => match shard_of(step) {
+            Some(shard) => format!("needs the operator of the controllers or of the agent of shard {shard}"),
+            None => "needs the operator of the controllers".to_owned(),
+        },
         _ if !REFUSALS.iter().any(|word| lower.contains(word)) => {
             "it is tried again every few seconds and goes on as soon as it can".to_owned()
         }
         Some(secret) => {
             format!("needs a person to correct the Secret `{secret}`; it goes on by itself then")
         }
-        None => "needs a person to name a Secret in `spec.git.secretRef` of the Pipeline".to_owned(),
+        None => format!(
+            "needs a person to name a Secret in `spec.git.secretRef` of the Pipeline and then to start anew, for this step \
+             keeps the Pipeline as it was: `{}`",
+            start_anew(&step.spec.pipeline, bundle)
+        ),
     }
+}
+
+/// The command that makes the Bundle again: the new one begins with the Pipeline as it is, and takes the old one's place.
+fn start_anew(pipeline: &str, bundle: &Bundle) -> String {
+    let Artifacts { images, git_commit } = &bundle.spec.artifacts;
+    let mut words = vec![format!("kardinal create bundle {pipeline}")];
+    words.extend(images.iter().map(|image| {
+        let digest = image.digest.as_ref().filter(|_| !image.reference.contains('@'));
+        let digest = digest.map(|digest| format!("@{digest}")).unwrap_or_default();
+        match image.name.is_empty() {
+            true => format!("--image {}{digest}", image.reference),
+            false => format!("--image {}={}{digest}", image.name, image.reference),
+        }
+    }));
+    words
+        .extend(git_commit.iter().map(|commit| format!("--git-commit {}@{}", commit.repository, commit.sha)));
+    if let Some(intent) = &bundle.spec.intent {
+        words.extend(intent.target.iter().map(|target| format!("--target {target}")));
+        words.extend(intent.skip.iter().map(|skipped| format!("--skip {skipped}")));
+    }
+    words.join(" ")
 }
 
 /// Somebody outside, such as a Git server, who does not answer or not as they should.

@@ -1,10 +1,13 @@
 //! What an environment has now, whatever is on its way there.
 
-use kardinal_api::kardinal::{Bundle, EnvironmentStatus};
+use kardinal_api::kardinal::{Bundle, EnvironmentStatus, PromotionState};
 
-use super::choose::{is_ours, up_to_date};
+use super::choose::{Journey, is_ours, up_to_date};
+use super::text::display_version;
 use super::{Present, World};
+use crate::bundle::name_of;
 use crate::intent;
+use crate::promotion_step::rollback_of;
 
 /// What the environment has, by the records of the Bundles and of the Pipeline.
 pub(super) fn present(world: &World<'_>, environment: &str) -> Vec<Present> {
@@ -31,6 +34,26 @@ pub(super) fn present(world: &World<'_>, environment: &str) -> Vec<Present> {
         }
     };
     intent::present(world.pipeline, &bundles, environment).into_iter().map(shown).collect()
+}
+
+/// What an environment had before the Bundle that is taken back, or has failed, where that cannot come back any more.
+pub(super) fn lost(world: &World<'_>, journey: &Journey<'_>) -> Option<String> {
+    let ours: Vec<&Bundle> = world.bundles.iter().filter(|bundle| is_ours(world, bundle)).collect();
+    let (current, good) = match rollback_of(&journey.bundle) {
+        Some(name) if journey.state() != Some(PromotionState::Verified) => {
+            (*ours.iter().find(|bundle| name_of(&bundle.metadata) == name)?, Some(&journey.bundle))
+        }
+        None if journey.state() == Some(PromotionState::Failed) => (&journey.bundle, None),
+        _ => return None,
+    };
+    let environment = &journey.environment;
+    let good = good.or_else(|| intent::verified_before(&ours, environment, current));
+    let lost = intent::lost_predecessor(world.pipeline, &ours, environment, current, good)?;
+    let version = display_version(&lost.version);
+    Some(format!(
+        "{environment} cannot go back to {version}, which it had before: its Bundle {} was deleted",
+        lost.bundle
+    ))
 }
 
 fn entry<'a>(bundle: &'a Bundle, environment: &str) -> Option<&'a EnvironmentStatus> {

@@ -8,7 +8,7 @@ use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline, PolicyGate, PromotionStep};
 use serde_json::{Value, json};
 
-use super::{Explanation, GateVerdict, Outcome, WaitOn, World, display_version, explain, roughly};
+use super::{Explanation, GateVerdict, Outcome, WaitOn, World, display_version, explain, remedy, roughly};
 use crate::bundle::translate;
 
 /// A Thursday.
@@ -418,8 +418,39 @@ fn refused_credentials_name_the_secret() {
     refused(said, None).says(
         "prod",
         Outcome::Blocked,
-        &["no ETA: needs a person to name a Secret in `spec.git.secretRef` of the Pipeline"],
+        &[
+            "no ETA: needs a person to name a Secret in `spec.git.secretRef` of the Pipeline and then to start anew",
+            "`kardinal create bundle my-app --image my-app=ghcr.io/myorg/my-app:1.29.0`",
+        ],
     );
+    // The same content, the same way.
+    let mut scene = refused(said, None);
+    let spec = &mut scene.bundles[0].spec;
+    spec.artifacts.images[0].digest = Some("sha256:abc".to_owned());
+    spec.artifacts.git_commit =
+        Some(object(json!({"repository": "https://example.com/config", "sha": "abc123def456"})));
+    spec.intent = Some(object(json!({"target": "prod", "skip": ["staging"]})));
+    let command = "`kardinal create bundle my-app --image my-app=ghcr.io/myorg/my-app:1.29.0@sha256:abc \
+         --git-commit https://example.com/config@abc123def456 --target prod --skip staging`";
+    assert_eq!(remedy(&scene.steps[0], &scene.bundles[0]).unwrap().split(": ").last(), Some(command));
+}
+
+#[test]
+fn a_host_that_is_not_allowed_is_the_operators_matter() {
+    let said =
+        "`git.example.com` may not be reached: the operator names it with `--allowed-hosts git.example.com`";
+    for secret in [None, Some("github-token")] {
+        refused(said, secret).says(
+            "prod",
+            Outcome::Blocked,
+            &["no ETA: needs the operator of the controllers\n", &format!("RESULT: BLOCKED: {said}")],
+        );
+    }
+    let mut scene = refused(said, None);
+    let labels = [(kardinal_api::kardinal::SHARD_LABEL.to_owned(), "eu".to_owned())];
+    scene.steps.last_mut().unwrap().metadata.labels = Some(labels.into());
+    let told = remedy(scene.steps.last().unwrap(), &scene.bundles[0]);
+    assert_eq!(told.as_deref(), Some("needs the operator of the controllers or of the agent of shard eu"));
 }
 
 #[test]

@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Artifacts, Bundle, BundleType, EnvironmentStatus, PromotionState};
 
-use crate::bundle::{Problem, is_finished, name_of};
+use crate::bundle::report::whole_second;
+use crate::bundle::{Problem, READY, is_finished, name_of};
 
 /// The field of a problem that goes away when somebody insists.
 pub const FORCE: &str = "force";
@@ -233,6 +234,26 @@ pub(super) fn came(bundle: &Bundle, environment: &str) -> Option<Timestamp> {
     let entry = entry(bundle, environment)?;
     let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
     entry.verified_at.or(entry.promoted_at).max(created)
+}
+
+/// When a Bundle came to its end in an environment, in whole seconds: the times of conditions have no more, and what
+/// ended in the same second is told apart by the age of the Bundles.
+///
+/// A failure has no time of its own unless somebody closed the pull request. The Bundle ends with its first failure, and
+/// its condition tells when that was.
+pub(crate) fn ended_at(bundle: &Bundle, environment: &str) -> Option<Timestamp> {
+    let status = bundle.status.as_ref()?;
+    let entry = status.environments.get(environment)?;
+    let told = || {
+        let ready = status.conditions.iter().find(|condition| condition.type_ == READY);
+        ready.filter(|ready| ready.status == "False").map(|ready| ready.last_transition_time.0)
+    };
+    let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let at = match entry.state {
+        Some(PromotionState::Verified) => entry.verified_at,
+        _ => entry.rejected_at.or_else(told).or(entry.promoted_at),
+    };
+    at.max(created).map(whole_second)
 }
 
 fn is_same(one: &Bundle, other: &Bundle) -> bool {

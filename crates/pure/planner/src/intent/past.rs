@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use kardinal_api::kardinal::{Bundle, BundlePhase, EnvironmentStatus, PromotionState};
 use serde::Serialize;
 
-use super::history::{came, is_under_way};
+use super::history::{came, entry, is_under_way};
 use crate::bundle::{is_rollback, name_of};
 
 /// One promotion of one Bundle to one environment.
@@ -67,8 +67,8 @@ impl PastOutcome {
     }
 }
 
-/// All promotions, the latest first: what is under way, then by the time at which it arrived. What never did is as old as
-/// its Bundle.
+/// All promotions, the latest first: what is under way, then by the time at which it arrived or was rejected. What has no
+/// such time is as old as its Bundle.
 pub fn past(bundles: &[Bundle]) -> Vec<Past> {
     let mut all: Vec<(&Bundle, &String, &EnvironmentStatus)> = bundles
         .iter()
@@ -79,9 +79,10 @@ pub fn past(bundles: &[Bundle]) -> Vec<Past> {
         .collect();
     all.sort_by_cached_key(|(bundle, environment, _)| {
         let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        Reverse((is_under_way(bundle, environment), came(bundle, environment), created))
+        let rejected_at = entry(bundle, environment).and_then(|entry| entry.rejected_at);
+        Reverse((is_under_way(bundle, environment), came(bundle, environment).max(rejected_at), created))
     });
-    let entry = |(bundle, environment, record): (&Bundle, &String, &EnvironmentStatus)| Past {
+    let told = |(bundle, environment, record): (&Bundle, &String, &EnvironmentStatus)| Past {
         bundle: name_of(&bundle.metadata).to_owned(),
         version: kardinal_policy::version(&bundle.spec),
         environment: environment.clone(),
@@ -90,7 +91,7 @@ pub fn past(bundles: &[Bundle]) -> Vec<Past> {
         not_proven: not_proven(record),
         record: record.clone(),
     };
-    all.into_iter().map(entry).collect()
+    all.into_iter().map(told).collect()
 }
 
 /// A Bundle that was superseded leaves its last state behind, which is not what it is in.

@@ -6,9 +6,9 @@
 use std::cmp::Reverse;
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Bundle, BundleType, Pipeline, Presence};
+use kardinal_api::kardinal::{Bundle, BundleType, Pipeline, Predecessor, Presence};
 
-use super::history::{came, carries_kind, entry, presents as brought, reached};
+use super::history::{History, came, carries_kind, entry, presents as brought, reached, taken_back};
 use crate::bundle::name_of;
 
 /// One thing that an environment has.
@@ -34,6 +34,7 @@ impl Present<'_> {
                     version: kardinal_policy::version(&bundle.spec),
                     promoted_at: entry.and_then(|entry| entry.promoted_at),
                     verified_at: entry.and_then(|entry| entry.verified_at),
+                    before: None,
                 }
             }
         }
@@ -76,6 +77,71 @@ pub(crate) fn gone<'a>(
             && came(bundle, environment) > arrived(last)
     };
     (!exists && !bundles.iter().copied().any(|bundle| is_later(&bundle))).then_some(last)
+}
+
+/// A record of what an environment has, with what it was healthy with before: the newest version that is known to stand
+/// below, from the Bundles that exist or from the last record.
+pub(crate) fn with_before(
+    pipeline: &Pipeline,
+    bundles: &[&Bundle],
+    present: &Present<'_>,
+    environment: &str,
+) -> Presence {
+    let presence = present.recorded(environment);
+    let Present::Bundle(bundle) = present else { return presence };
+    let below = History::of(bundles, environment, presence.kind).below(bundle).map(|good| Predecessor {
+        bundle: name_of(&good.metadata).to_owned(),
+        version: kardinal_policy::version(&good.spec),
+        verified_at: entry(good, environment).and_then(|entry| entry.verified_at),
+    });
+    // What goes back lies below what the record tells.
+    let last = record_of(pipeline, environment, presence.kind).filter(|_| taken_back(bundle).is_none());
+    let remembered = last.and_then(|last| match last.bundle == presence.bundle {
+        true => last.before.clone(),
+        false if last.version == presence.version => last.before.clone(),
+        false => healthy(last),
+    });
+    let before = below.into_iter().chain(remembered).max_by_key(|one| one.verified_at);
+    Presence { before, ..presence }
+}
+
+/// The version that an environment was healthy with before a Bundle came, where the Bundle that brought that version does
+/// not exist any more and no later one does: `good`, which can be gone back to, lies further back.
+pub(crate) fn lost_predecessor(
+    pipeline: &Pipeline,
+    bundles: &[&Bundle],
+    environment: &str,
+    current: &Bundle,
+    good: Option<&Bundle>,
+) -> Option<Predecessor> {
+    let last = record_of(pipeline, environment, current.spec.kind())?;
+    let before = match last.bundle == name_of(&current.metadata) {
+        true => last.before.clone()?,
+        // The arrival of the Bundle is not on record yet.
+        false if arrived(last) <= came(current, environment) => healthy(last)?,
+        false => return None,
+    };
+    let exists = bundles.iter().any(|bundle| name_of(&bundle.metadata) == before.bundle);
+    let verified_at = |bundle: &Bundle| entry(bundle, environment).and_then(|entry| entry.verified_at);
+    let is_missed = good.is_none_or(|good| {
+        kardinal_policy::version(&good.spec) != before.version && verified_at(good) < before.verified_at
+    });
+    let is_other = kardinal_policy::version(&current.spec) != before.version;
+    (!exists && is_missed && is_other).then_some(before)
+}
+
+/// What a record says the environment was healthy with last.
+fn healthy(record: &Presence) -> Option<Predecessor> {
+    if record.verified_at.is_none() {
+        return record.before.clone();
+    }
+    let (bundle, version) = (record.bundle.clone(), record.version.clone());
+    Some(Predecessor { bundle, version, verified_at: record.verified_at })
+}
+
+fn record_of<'a>(pipeline: &'a Pipeline, environment: &str, kind: BundleType) -> Option<&'a Presence> {
+    let known = pipeline.status.iter().flat_map(|status| &status.environments);
+    known.filter(|one| one.environment == environment && one.kind == kind).max_by_key(|one| arrived(one))
 }
 
 /// When the Bundle of a record was seen in the environment last.

@@ -1,13 +1,13 @@
 //! Going back: a new Bundle with what was verified before.
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Bundle, BundleIntent, BundleSpec, PIPELINE_LABEL, Provenance};
+use kardinal_api::kardinal::{Bundle, BundleIntent, BundleSpec, PIPELINE_LABEL, Predecessor, Provenance};
 
 use super::create::{HEAD, in_time, name_head};
 use super::history::{
     FORCE, History, carries_kind, has_failed, is_under_way, is_verified, parts, taken_back,
 };
-use super::present::{Present, gone, present};
+use super::present::{Present, gone, lost_predecessor, present};
 use super::request::SOURCE_ANNOTATION;
 use super::wish::{Answer, Wish, already, lost};
 use crate::bundle::names::short_hash;
@@ -101,7 +101,12 @@ fn fallback<'a>(wish: &Wish<'a>, current: &Bundle, history: &History<'a>) -> Res
         );
         return Err(Problem::new(FORCE, message).hint("wait for it, or go further back with `--force`"));
     }
-    let good = history.fallback().ok_or_else(|| {
+    let good = history.fallback();
+    let lost = lost_predecessor(wish.pipeline, wish.bundles, environment, current, good);
+    if let Some(lost) = lost.filter(|_| good.is_none() || !wish.force) {
+        return Err(skipped(environment, &lost, good));
+    }
+    let good = good.ok_or_else(|| {
         let message = format!(
             "no Bundle was verified in `{environment}` before `{name}` that was neither taken back nor has failed"
         );
@@ -114,6 +119,23 @@ fn fallback<'a>(wish: &Wish<'a>, current: &Bundle, history: &History<'a>) -> Res
         Some(objection) => Err(objection.problem(good, environment)),
         None => Ok(good),
     }
+}
+
+/// The answer where the version that an environment had before cannot come back, and `good` lies further back.
+fn skipped(environment: &str, lost: &Predecessor, good: Option<&Bundle>) -> Problem {
+    let Predecessor { bundle, version, .. } = lost;
+    let message = format!(
+        "`{environment}` had `{version}` before, which `{bundle}` brought, and that Bundle does not exist any more"
+    );
+    let hint = match good {
+        Some(good) => format!(
+            "`--force` goes further back, to `{}` of `{}`; `--to` chooses another",
+            kardinal_policy::version(&good.spec),
+            name_of(&good.metadata)
+        ),
+        None => "create a Bundle with that version: `kardinal create bundle`".to_owned(),
+    };
+    Problem::new(if good.is_some() { FORCE } else { "environment" }, message).hint(hint)
 }
 
 /// The Bundle that an environment goes back to from `current`: the newest that was verified there before, with other

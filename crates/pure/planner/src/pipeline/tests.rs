@@ -55,6 +55,42 @@ fn the_newest_step_of_each_environment_counts() {
 }
 
 #[test]
+fn a_failure_before_a_later_verification_does_not_degrade_the_pipeline() {
+    let pipeline = pipeline("[{name: prod}]");
+    let bundle = |name: &str, created: &str, status: &str| -> Bundle {
+        serde_saphyr::from_str(&format!(
+            "apiVersion: kardinal.io/v1alpha1\nkind: Bundle\nmetadata: {{name: {name}, creationTimestamp: '{created}'}}\n\
+             spec: {{artifacts: {{}}}}\nstatus: {status}"
+        ))
+        .unwrap()
+    };
+    let failed = "{conditions: [{type: Ready, status: 'False', reason: StepFailed, message: m, \
+         lastTransitionTime: '2026-04-09T09:30:00Z'}], environments: {prod: {state: Failed}}}";
+    for (at, wanted) in
+        [("2026-04-09T09:20:00Z", PipelinePhase::Degraded), ("2026-04-09T09:40:00Z", PipelinePhase::Ready)]
+    {
+        let verified = format!("{{environments: {{prod: {{state: Verified, verifiedAt: '{at}'}}}}}}");
+        let bundles = [
+            bundle("pinned", "2026-04-09T09:00:00Z", &verified),
+            bundle("b", "2026-04-09T09:10:00Z", failed),
+        ];
+        let bundles: Vec<&Bundle> = bundles.iter().collect();
+        let mut old = step("prod", 1, "Verified");
+        old.spec.bundle_ref = "pinned".to_owned();
+        let new = step("prod", 2, "Failed");
+        let plan = plan(&Snapshot {
+            pipeline: &pipeline,
+            steps: &[&old, &new],
+            bundles: &bundles,
+            promoting: false,
+            missing: None,
+            now: now(),
+        });
+        assert_eq!(plan.status.unwrap().phase, Some(wanted), "{at}");
+    }
+}
+
+#[test]
 fn a_pipeline_is_not_ready_between_two_environments() {
     let pipeline = pipeline("[{name: dev}, {name: prod}]");
     for (state, wanted) in [("Verified", PipelinePhase::Unknown), ("Failed", PipelinePhase::Degraded)] {

@@ -158,7 +158,8 @@ fn required(ground: &Ground<'_>) -> Vec<Asked> {
             }),
             GateStage::PreDeploy => {}
             GateStage::PostDeploy => {
-                let behind = upstreams.iter().filter(|name| is_behind(template, name, ground));
+                let is_behind = |name: &&String| is_behind(template, name, ground.bundle, ground.steps);
+                let behind = upstreams.iter().filter(is_behind);
                 asked.extend(behind.map(|name| Asked {
                     template: template.clone(),
                     environment: name.clone(),
@@ -175,12 +176,16 @@ fn required(ground: &Ground<'_>) -> Vec<Asked> {
     asked
 }
 
-/// Whether a gate guards an environment before the step's: by its name, or by where the Bundle's step there writes.
-fn is_behind(template: &PolicyGate, upstream: &str, ground: &Ground<'_>) -> bool {
-    let steps = ground.steps.iter().filter(|step| step.spec.environment == upstream);
-    let kind = ground.bundle.spec.kind();
-    kardinal_policy::applies_to(template, upstream)
-        || steps.into_iter().any(|step| guards(template, &target(step, kind)))
+/// Whether a gate guards an environment before another one: by its name, or by where the Bundle's step there writes.
+pub(crate) fn is_behind<'s>(
+    gate: &PolicyGate,
+    upstream: &str,
+    bundle: &Bundle,
+    steps: impl IntoIterator<Item = &'s PromotionStep>,
+) -> bool {
+    let kind = bundle.spec.kind();
+    let mut there = steps.into_iter().filter(|step| step.spec.environment == upstream);
+    kardinal_policy::applies_to(gate, upstream) || there.any(|step| guards(gate, &target(step, kind)))
 }
 
 fn approval_of(pipeline: Option<&Pipeline>, environment: &str) -> Approval {

@@ -181,6 +181,72 @@ fn the_last_good_one_is_chosen() {
     assert_eq!(created(&plan)[0].spec.artifacts.images[0].reference, "ghcr.io/myorg/my-app:0");
 }
 
+/// The Pipeline writes down what its environments have.
+fn note_down(world: &mut World) {
+    let pipeline = world.pipeline.clone().unwrap();
+    let bundles: Vec<&Bundle> = world.bundles.iter().collect();
+    let plan = crate::pipeline::plan(&crate::pipeline::Snapshot {
+        pipeline: &pipeline,
+        steps: &[],
+        bundles: &bundles,
+        promoting: false,
+        missing: None,
+        now: world.now,
+    });
+    if let Some(status) = plan.status {
+        world.pipeline.as_mut().unwrap().status = Some(status);
+    }
+}
+
+#[test]
+fn a_predecessor_that_was_deleted_is_told() {
+    const GONE: &str = "my-app-v1-5-1712567900";
+    // Before the bad one comes, after it came, and where there is nothing else.
+    for (early, others) in [(true, true), (false, true), (false, false)] {
+        let mut bundles = vec![versioned(GONE, "1.5", 3), versioned(BAD, "2", 5)];
+        bundles.extend(others.then(|| versioned(GOOD, "1", 0)));
+        let mut world = World::new(line(&["dev"]), bundles);
+        if others {
+            world.verify(GOOD, &["dev"]);
+        }
+        world.now += SignedDuration::from_secs(10);
+        world.verify(GONE, &["dev"]);
+        note_down(&mut world);
+        let delete = |world: &mut World| {
+            world.bundles.retain(|bundle| bundle.metadata.name.as_deref() != Some(GONE));
+            note_down(world);
+        };
+        if early {
+            delete(&mut world);
+        }
+        world.now += SignedDuration::from_secs(10);
+        world.pass(BAD);
+        world.set(BAD, "dev", PromotionState::HealthChecking);
+        world.pass(BAD);
+        note_down(&mut world);
+        if !early {
+            delete(&mut world);
+        }
+        world.set(BAD, "dev", PromotionState::Failed);
+        let plan = world.pass(BAD);
+        let brought: Vec<&str> =
+            created(&plan).iter().map(|one| one.spec.artifacts.images[0].reference.as_str()).collect();
+        assert_eq!(brought, if others { vec!["ghcr.io/myorg/my-app:1"] } else { vec![] });
+        let end = if others { "goes back to `1` instead" } else { "keeps what has failed" };
+        let words = format!(
+            "`dev` cannot go back to `1.5`, which it had before, because the Bundle `{GONE}` was deleted: it {end}"
+        );
+        assert!(plan.notes.iter().any(|note| note.reason == "PredecessorDeleted"), "{:?}", plan.notes);
+        assert!(world.ready(BAD).contains(&words), "{early} {others}: {}", world.ready(BAD));
+    }
+    // While it exists, nothing is told.
+    let mut world = world();
+    note_down(&mut world);
+    fail(&mut world, "dev", true);
+    let plan = world.pass(BAD);
+    assert!(plan.notes.iter().all(|note| note.reason != "PredecessorDeleted"), "{:?}", plan.notes);
+}
+
 #[test]
 fn a_fix_that_is_on_its_way_is_not_undone() {
     let mut world = world();

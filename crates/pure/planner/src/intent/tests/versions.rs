@@ -546,6 +546,54 @@ fn when_the_bundle_of_a_rollback_is_deleted_the_older_version_does_not_seem_to_b
 }
 
 #[test]
+fn a_rollback_that_skips_a_deleted_version_has_to_be_meant() {
+    let mut life = Life::of(&["1", "2", "3"]);
+    let note_down = |life: &mut Life| {
+        let bundles: Vec<&Bundle> = life.bundles.iter().collect();
+        let all = ALL.map(|name| {
+            let present = crate::intent::present(&life.pipeline, &bundles, name);
+            crate::intent::with_before(&life.pipeline, &bundles, &present[0], name)
+        });
+        let status =
+            kardinal_api::kardinal::PipelineStatus { environments: all.to_vec(), ..Default::default() };
+        life.pipeline.status = Some(status);
+    };
+    note_down(&mut life);
+    let before = |life: &Life| {
+        let status = life.pipeline.status.as_ref().unwrap();
+        status.environments[0].before.as_ref().unwrap().version.clone()
+    };
+    assert_eq!(before(&life), "2");
+    let gone = life.bundles.remove(1);
+    note_down(&mut life);
+    assert_eq!(before(&life), "2", "the record outlives the Bundle");
+    let problem = life.wish("prod", None, false).unwrap_err();
+    assert_eq!(problem.field, FORCE);
+    assert_eq!(
+        problem.message,
+        "`prod` had `2` before, which `2` brought, and that Bundle does not exist any more"
+    );
+    assert_eq!(
+        problem.hint.as_deref(),
+        Some("`--force` goes further back, to `1` of `1`; `--to` chooses another")
+    );
+    assert_eq!(kardinal_policy::version(&life.wish("prod", None, true).unwrap().spec), "1");
+    assert_eq!(kardinal_policy::version(&life.wish("prod", Some("1"), false).unwrap().spec), "1");
+    // Where nothing else is left, nobody can insist.
+    let first = life.bundles.remove(0);
+    for force in [false, true] {
+        let problem = life.wish("prod", None, force).unwrap_err();
+        assert!(problem.message.contains("`prod` had `2` before"), "{problem}");
+    }
+    // While the Bundles are there nothing is said, and after a rollback what lies below counts.
+    life.bundles.splice(0..0, [first, gone]);
+    assert_eq!(life.back("prod"), "2");
+    note_down(&mut life);
+    assert_eq!(before(&life), "1");
+    assert_eq!(life.back("prod"), "1");
+}
+
+#[test]
 fn the_past_is_told_in_the_order_in_which_it_happened() {
     let mut life = Life::of(&["1"]);
     let superseded = life.create("2");
@@ -581,6 +629,15 @@ fn the_past_is_told_in_the_order_in_which_it_happened() {
         "1 dev Verified",
     ];
     assert_eq!(told, wanted);
+    // A rejection has a time of its own: somebody closed the pull request when the next version was in.
+    let name = |bundle: &Bundle| kardinal_policy::version(&bundle.spec);
+    let after = life.bundles.iter().find(|one| name(one) == "5").unwrap().status.clone().unwrap();
+    let after = after.environments["prod"].verified_at.unwrap() + SignedDuration::from_secs(1);
+    let rejected = life.bundles.iter().position(|one| name(one) == "4").unwrap();
+    life.record(rejected, "prod").rejected_at = Some(after);
+    let told: Vec<String> =
+        past(&life.bundles).iter().map(|one| format!("{} {}", one.version, one.environment)).collect();
+    assert_eq!(told[..4], ["6 dev", "4 prod", "5 prod", "4 dev"]);
 }
 
 #[test]
