@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kardinal_api::kardinal::{
-    Approval, Bundle, BundleStatus, PolicyGate, PolicyGateStatus, PromotionState, PromotionStep,
-    PromotionStepStatus,
+    Approval, Bundle, BundleStatus, PIPELINE_LABEL, PolicyGate, PolicyGateStatus, PromotionState,
+    PromotionStep, PromotionStepStatus,
 };
+use kardinal_planner::bundle::{AUTOMATIC_ANNOTATION, GATE_TEMPLATE_LABEL, ROLLBACK_LABEL};
+use kardinal_planner::intent::SOURCE_ANNOTATION;
 use kardinal_planner::promotion_step::{Effect, Outcome};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -195,11 +197,11 @@ impl Metrics {
         }
         let label = |name: &str| bundle.metadata.labels.as_ref()?.get(name).cloned();
         let annotation = |name: &str| bundle.metadata.annotations.as_ref()?.get(name).cloned();
-        let source = annotation("kardinal.io/source").unwrap_or_else(|| "kubectl".to_owned());
-        let pipeline = label("kardinal.io/pipeline").unwrap_or_default();
+        let source = annotation(SOURCE_ANNOTATION).unwrap_or_else(|| "kubectl".to_owned());
+        let pipeline = label(PIPELINE_LABEL).unwrap_or_default();
         self.bundles_created.get_or_create(&Created { pipeline, source }).inc();
-        if label("kardinal.io/rollback").is_some() {
-            let automatic = annotation("kardinal.io/automatic").is_some();
+        if label(ROLLBACK_LABEL).is_some() {
+            let automatic = annotation(AUTOMATIC_ANNOTATION).is_some();
             let trigger = if automatic { "automatic" } else { "manual" }.to_owned();
             let intent = bundle.spec.intent.as_ref();
             let env = intent.and_then(|intent| intent.target.clone()).unwrap_or_default();
@@ -214,7 +216,7 @@ impl Metrics {
         self.gates_evaluated.get_or_create(&Evaluated { result }).inc();
         if !ready {
             let labels = gate.metadata.labels.as_ref();
-            let template = labels.and_then(|labels| labels.get("kardinal.io/gate-template"));
+            let template = labels.and_then(|labels| labels.get(GATE_TEMPLATE_LABEL));
             let gate = template.or(gate.metadata.name.as_ref()).cloned().unwrap_or_default();
             self.gates_blocked.get_or_create(&Gate { gate }).inc();
         }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
 use kardinal_api::forge;
-use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep};
+use kardinal_api::kardinal::{
+    Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep, REFRESH_ANNOTATION,
+};
 use kardinal_cluster::Change;
 use kardinal_planner::bundle::FREEZE_LABEL;
 use kardinal_planner::health::Target;
@@ -168,7 +170,7 @@ fn leaves(change: &Change) -> bool {
 
 /// Whether somebody asked for a fresh look.
 fn refreshed(change: &Change) -> bool {
-    let asked = |step| Value::pointer(step, "/metadata/annotations/kardinal.io~1refresh");
+    let asked = |step| Value::pointer(step, "/metadata/annotations")?.get(REFRESH_ANNOTATION);
     let (old, new) = before_and_after(change);
     old.and_then(asked) != new.and_then(asked)
 }

@@ -242,6 +242,13 @@ pub(crate) struct PromoteArguments {
     /// Also when the version was taken back or has failed there
     #[arg(long)]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) how: OrderArguments,
+}
+
+/// What `promote` and `rollback` take alike.
+#[derive(Debug, Args)]
+pub(crate) struct OrderArguments {
     /// Says what would happen, checks it on the server and creates nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -287,13 +294,8 @@ pub(crate) struct RollbackArguments {
     /// Also to a version that was taken back or has failed there, and further back while a rollback is under way
     #[arg(long)]
     pub(crate) force: bool,
-    /// Says what would happen, checks it on the server and creates nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
     #[command(flatten)]
-    pub(crate) policies: PolicyNamespaces,
-    #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) how: OrderArguments,
 }
 
 #[derive(Debug, Args)]

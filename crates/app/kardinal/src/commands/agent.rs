@@ -8,6 +8,7 @@ use kardinal_controllers::{Replica, Settings, Shards};
 
 use super::controller::{election_desk, greet, replica, work_until_asked};
 use crate::args::{AgentArguments, ServerArguments};
+use crate::failure::{Failure, Kind};
 use crate::{connect, outside};
 
 /// Works until it is asked to stop.
@@ -20,7 +21,8 @@ async fn prepare(arguments: AgentArguments) -> anyhow::Result<Replica> {
     let server = |kubeconfig, context| ServerArguments { kubeconfig, context, namespace: None };
     let control_plane = server(Some(arguments.control_plane_kubeconfig.clone()), None);
     let client = connect::client(&control_plane).await?;
-    let own = connect::client(&server(arguments.kubeconfig.clone(), arguments.context.clone())).await?;
+    let own = server(arguments.kubeconfig.clone(), arguments.context.clone());
+    let own = connect::client(&own).await.map_err(|error| no_cluster(&error))?;
     greet(&client).await?;
     install::ensure_namespace(&client, SYSTEM_NAMESPACE).await;
     let bounds = arguments.bounds.on_a_cluster();
@@ -37,4 +39,13 @@ async fn prepare(arguments: AgentArguments) -> anyhow::Result<Replica> {
     let mut replica = replica(client, settings, outside);
     replica.election = Some(election_desk(control_plane).await?);
     Ok(replica)
+}
+
+/// The control plane is known; it is the agent's own cluster that is not.
+fn no_cluster(error: &anyhow::Error) -> Failure {
+    Failure::new(
+        Kind::NotReachable,
+        format!("the cluster of the agent, whose workloads it watches: {error:#}"),
+    )
+    .hint("name its kubeconfig with `--kubeconfig`; if the workloads are on the control plane, that one's")
 }

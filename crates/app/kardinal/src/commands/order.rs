@@ -6,7 +6,7 @@ use kardinal_planner::explain::display_version;
 use kardinal_planner::intent::{self, Answer, Outlook, Problem, Wish};
 use serde::Serialize;
 
-use crate::args::{Common, OutputFormat, PolicyNamespaces};
+use crate::args::{OrderArguments, OutputFormat};
 use crate::failure::{Failure, Kind};
 use crate::output;
 use crate::server::{Seen, Server, bundle_named, check_environment, listed, refused};
@@ -20,10 +20,8 @@ pub(super) struct Order<'a> {
     /// The name, or the version, of the Bundle that is wanted.
     pub(super) bundle: Option<&'a str>,
     pub(super) force: bool,
-    /// Whether it is only said and checked.
-    pub(super) dry_run: bool,
-    pub(super) policies: &'a PolicyNamespaces,
-    pub(super) common: &'a Common,
+    /// Where it is asked for, and whether it is only said and checked.
+    pub(super) how: &'a OrderArguments,
 }
 
 /// What came of it.
@@ -59,8 +57,8 @@ impl Order<'_> {
         decide: impl for<'w> Fn(&Wish<'w>, Timestamp) -> Result<Answer<'w>, Problem>,
     ) -> anyhow::Result<()> {
         super::block_on(async {
-            let server = Server::connect(&self.common.server).await?;
-            let seen = server.seen(self.pipeline, &self.policies.policy_namespaces).await?;
+            let server = Server::connect(&self.how.common.server).await?;
+            let seen = server.seen(self.pipeline, &self.how.policies.policy_namespaces).await?;
             check_environment(&seen.pipeline, self.environment)?;
             let bundles: Vec<&Bundle> = seen.bundles.iter().collect();
             let wish = Wish {
@@ -79,7 +77,7 @@ impl Order<'_> {
                 }
             };
             let ordered = Ordered::new(outcome, &bundle, self.environment, &seen.bundles);
-            output::value(self.common.output, &ordered, || ordered.told(self.pipeline))
+            output::value(self.how.common.output, &ordered, || ordered.told(self.pipeline))
         })
     }
 
@@ -91,26 +89,26 @@ impl Order<'_> {
         seen: &Seen,
         wanted: &Bundle,
     ) -> anyhow::Result<Option<Bundle>> {
-        let would = if self.dry_run { "would" } else { "will" };
+        let would = if self.how.dry_run { "would" } else { "will" };
         let name = wanted.metadata.name.as_deref().unwrap_or_default();
         let outlook = self.outlook(seen, wanted)?.render();
         let plan = format!("{}: Bundle \"{name}\" {would} bring\n{outlook}", self.what);
-        match self.common.output {
+        match self.how.common.output {
             OutputFormat::Table => output::text(&format!("{plan}\n")),
             OutputFormat::Json | OutputFormat::Yaml => output::remark(plan.trim_end()),
         }
-        let made = server.create(wanted, self.dry_run).await?;
-        if !self.dry_run {
+        let made = server.create(wanted, self.how.dry_run).await?;
+        if !self.how.dry_run {
             return Ok(Some(made));
         }
-        output::value(self.common.output, &made, || "nothing was created (--dry-run)\n".to_owned())?;
+        output::value(self.how.common.output, &made, || "nothing was created (--dry-run)\n".to_owned())?;
         Ok(None)
     }
 
     fn outlook(&self, seen: &Seen, wanted: &Bundle) -> Result<Outlook, Failure> {
         let bundles: Vec<&Bundle> = seen.bundles.iter().collect();
         let gates: Vec<_> = seen.gates.iter().collect();
-        let namespaces = &self.policies.policy_namespaces;
+        let namespaces = &self.how.policies.policy_namespaces;
         intent::outlook(&seen.pipeline, wanted, &bundles, &gates, namespaces).map_err(refused)
     }
 }

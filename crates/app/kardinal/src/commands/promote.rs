@@ -14,9 +14,7 @@ pub(crate) fn run(arguments: PromoteArguments) -> anyhow::Result<()> {
         environment: &arguments.env,
         bundle: arguments.bundle.as_deref(),
         force: arguments.force,
-        dry_run: arguments.dry_run,
-        policies: &arguments.policies,
-        common: &arguments.common,
+        how: &arguments.how,
     };
     order.run(intent::promote)
 }

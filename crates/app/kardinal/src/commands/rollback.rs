@@ -13,9 +13,7 @@ pub(crate) fn run(arguments: RollbackArguments) -> anyhow::Result<()> {
         environment: &arguments.env,
         bundle: arguments.to.as_deref(),
         force: arguments.force,
-        dry_run: arguments.dry_run,
-        policies: &arguments.policies,
-        common: &arguments.common,
+        how: &arguments.how,
     };
     order.run(|wish, now| intent::rollback(wish, arguments.emergency, now))
 }

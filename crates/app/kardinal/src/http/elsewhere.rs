@@ -1,15 +1,12 @@
 //! Webhooks that concern another process: a replica on standby, or one that leaves a shard to its agent, passes them on
 //! by an annotation on the step, which every process sees. So a webhook may reach any replica.
 
-use kardinal_api::kardinal::{PromotionState, PromotionStep};
+use kardinal_api::kardinal::{PromotionState, PromotionStep, REFRESH_ANNOTATION};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 
 use super::Web;
-
-/// A fresh look is asked for by changing this annotation of a step.
-const REFRESH: &str = "kardinal.io/refresh";
 
 /// Lets every step that waits for one of these repositories look at it, whoever carries it out.
 pub(super) async fn tell(web: &Web, urls: &[String]) -> Result<(), kube::Error> {
@@ -18,7 +15,7 @@ pub(super) async fn tell(web: &Web, urls: &[String]) -> Result<(), kube::Error> 
         None => waiting(web, urls).await?,
     };
     let now = jiff::Timestamp::now();
-    let patch = json!({"metadata": {"annotations": {REFRESH: now.to_string()}}});
+    let patch = json!({"metadata": {"annotations": {REFRESH_ANNOTATION: now.to_string()}}});
     for (namespace, name) in steps {
         let api: Api<PromotionStep> = Api::namespaced(web.client.clone(), &namespace);
         match api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await {

@@ -376,7 +376,9 @@ fn pull_requests_are_listed_shown_and_approved() {
         });
         ground.create::<PullRequest>("default", object);
         let api: Api<PullRequest> = Api::namespaced(ground.client.clone(), "default");
-        let status = Patch::Merge(json!({"status": {"number": 3, "state": "Open"}}));
+        let commit = "c0ffee".repeat(7)[..40].to_owned();
+        let status = json!({"status": {"number": 3, "state": "Open", "headCommit": commit}});
+        let status = Patch::Merge(status);
         let name = format!("{repository}-3");
         ground.runtime.block_on(api.patch_status(&name, &PatchParams::default(), &status)).expect("a status");
     }

@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
+use kardinal_planner::explain::remedy;
 use kardinal_policy::is_template;
 use kube::Resource;
 use kube::api::ListParams;
@@ -46,7 +47,7 @@ pub(super) async fn check(server: &Server) -> Result<Vec<Finding>, Failure> {
         instances.map(|one| look(one, one.status.as_ref().and_then(|status| status.observed_generation))),
     );
     let mut findings = vec![alive(&looks, now)];
-    findings.extend(steps.iter().filter_map(blocked));
+    findings.extend(steps.iter().filter_map(|step| blocked(step, &bundles)));
     Ok(findings)
 }
 
@@ -84,6 +85,9 @@ fn alive(looks: &[Look], now: Timestamp) -> Finding {
                 "all objects are too new to tell whether they run",
                 "ask again in a minute",
             ),
+            current if current == all => {
+                Finding::ok("controllers", format!("have looked at all {all} objects"))
+            }
             current => Finding::ok(
                 "controllers",
                 format!("have looked at {current} of {all} objects, the others are new"),
@@ -97,11 +101,14 @@ fn alive(looks: &[Look], now: Timestamp) -> Finding {
     }
 }
 
-fn blocked(step: &PromotionStep) -> Option<Finding> {
+fn blocked(step: &PromotionStep, bundles: &[Bundle]) -> Option<Finding> {
     let status = step.status.as_ref()?;
     let condition = status.conditions.iter().find(|one| one.type_ == "Blocked" && one.status == "True")?;
     let what = format!("step {}", step.metadata.name.as_deref().unwrap_or_default());
-    Some(Finding::fail(what, condition.message.clone(), "mend it; the step goes on by itself"))
+    let bundle = bundles.iter().find(|bundle| bundle.metadata.name.as_ref() == Some(&step.spec.bundle_ref));
+    let remedy = bundle.and_then(|bundle| remedy(step, bundle));
+    let remedy = remedy.unwrap_or_else(|| "mend it; the step goes on by itself".to_owned());
+    Some(Finding::fail(what, condition.message.clone(), remedy))
 }
 
 #[cfg(test)]
