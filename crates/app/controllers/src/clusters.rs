@@ -180,7 +180,7 @@ impl Clusters {
             return Ok(remote);
         }
         self.end(&key);
-        self.has_place_for(&key)?;
+        has_place_for(&lock(&self.known), &key)?;
         permitted(&self.policy, &way.server).await.map_err(|why| Unknown::Problem(unusable(&key.1, why)))?;
         self.follow(key, way, now).await
     }
@@ -190,18 +190,6 @@ impl Clusters {
         if let Some(remote) = lock(&self.known).remove(key) {
             remote.stop.cancel();
         }
-    }
-
-    /// Each cluster has tasks and connections of its own, however little it tells.
-    fn has_place_for(&self, (namespace, secret): &Key) -> Result<(), Unknown> {
-        let others = lock(&self.known).keys().filter(|(place, _)| place == namespace).count();
-        if others < CLUSTERS {
-            return Ok(());
-        }
-        Err(Unknown::Problem(format!(
-            "the Secret `{secret}` of `health.cluster` is not used: {CLUSTERS} other clusters are watched for the \
-             namespace `{namespace}`, and more are not"
-        )))
     }
 
     /// What the namespace's clusters share.
@@ -225,13 +213,31 @@ impl Clusters {
         let times = Mutex::new(Times { read: now, used: now, asked: BTreeMap::new() });
         let (changes, clock) = (self.changes.clone(), self.clock.clone());
         let remote = Arc::new(Remote { watches, way, times, changes, clock, stop });
-        if let Some(other) = lock(&self.known).insert(key.clone(), remote.clone()) {
-            other.stop.cancel();
+        {
+            // Others may have come while this one was connected to, so they are counted where it takes its place.
+            let mut known = lock(&self.known);
+            has_place_for(&known, &key)?;
+            if let Some(other) = known.insert(key.clone(), remote.clone()) {
+                other.stop.cancel();
+            }
         }
         tokio::spawn(forward(received, self.changes.clone(), remote.stop.clone()));
         tokio::spawn(end_when_idle(self.known.clone(), key, remote.clone()));
         Ok(remote)
     }
+}
+
+/// Each cluster has tasks and connections of its own, however little it tells.
+fn has_place_for(known: &BTreeMap<Key, Arc<Remote>>, key: &Key) -> Result<(), Unknown> {
+    let (namespace, secret) = key;
+    let others = known.keys().filter(|other| other.0 == *namespace && *other != key).count();
+    if others < CLUSTERS {
+        return Ok(());
+    }
+    Err(Unknown::Problem(format!(
+        "the Secret `{secret}` of `health.cluster` is not used: {CLUSTERS} other clusters are watched for the \
+         namespace `{namespace}`, and more are not"
+    )))
 }
 
 fn lock(known: &Known) -> MutexGuard<'_, BTreeMap<Key, Arc<Remote>>> {

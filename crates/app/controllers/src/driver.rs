@@ -1,12 +1,11 @@
 //! What all controllers have in common: a queue of names, workers that make passes, and a bug that ends only one of them.
 
-use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
-use kardinal_cluster::{Change, Queue};
+use kardinal_cluster::{Change, PerNamespace, Queue};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
@@ -140,14 +139,14 @@ async fn dispatch<C: Controller>(
     (stop, cut): (CancellationToken, CancellationToken),
     tasks: TaskTracker,
 ) {
-    let mut turns = Turns { limit: limit.max(1), of: BTreeMap::new() };
+    let turns = PerNamespace::default();
     loop {
         let key = tokio::select! {
             () = stop.cancelled() => return,
             key = driver.queue.next() => key,
         };
         let (driver, stop, cut) = (driver.clone(), stop.clone(), cut.clone());
-        let turn = turns.of(&key.0);
+        let turn: Arc<Semaphore> = turns.get(&key.0, || Semaphore::new(limit.max(1)));
         tasks.spawn(async move {
             let _turn = tokio::select! {
                 biased;
@@ -163,25 +162,6 @@ async fn dispatch<C: Controller>(
                 () = pass => {}
             }
         });
-    }
-}
-
-/// The turns of each namespace.
-struct Turns {
-    limit: usize,
-    of: BTreeMap<String, Arc<Semaphore>>,
-}
-
-/// So many namespaces are remembered, and more if they are at work.
-const NAMESPACES: usize = 1024;
-
-impl Turns {
-    fn of(&mut self, namespace: &str) -> Arc<Semaphore> {
-        if self.of.len() > NAMESPACES {
-            self.of.retain(|_, turns| Arc::strong_count(turns) > 1);
-        }
-        let fresh = || Arc::new(Semaphore::new(self.limit));
-        self.of.entry(namespace.to_owned()).or_insert_with(fresh).clone()
     }
 }
 

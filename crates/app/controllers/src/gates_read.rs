@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::TryFutureExt as _;
 use futures::future::try_join_all;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate};
-use kardinal_planner::bundle::{GATE_TEMPLATE_LABEL, pipeline_name};
+use kardinal_cluster::PerNamespace;
+use kardinal_planner::bundle::{GATE_TEMPLATE_LABEL, pipeline_name, searched};
 
 use crate::driver::Key;
 use crate::{Context, objects};
@@ -15,7 +17,7 @@ use crate::{Context, objects};
 impl Context {
     /// Reads the templates of gates that count for a Bundle past their watch. After that the watch can only bring later
     /// ones, so once is enough for each namespace: says whether this was the time.
-    pub(crate) async fn read_gates(&self, key: &Key, bundle: &Bundle) -> Result<bool, kube::Error> {
+    pub(crate) async fn read_gates(&self, key: &Key, bundle: &Bundle) -> Result<bool, Arc<kube::Error>> {
         let uid = bundle.metadata.uid.as_deref().unwrap_or_default();
         let mut namespaces = self.searched(&key.0, bundle);
         self.gates_read.known().leave(key, uid, &mut namespaces);
@@ -25,7 +27,7 @@ impl Context {
         let (kind, templates) = (objects::gvk::<PolicyGate>(), format!("!{GATE_TEMPLATE_LABEL}"));
         let reads = namespaces.iter().map(|namespace| {
             let read = self.watches.look_again(&kind, namespace, &templates);
-            self.gates_read.shared(namespace, read)
+            self.gates_read.shared(namespace, read.map_err(Arc::new))
         });
         try_join_all(reads).await?;
         self.gates_read.known().note(key, uid, namespaces);
@@ -38,8 +40,8 @@ impl Context {
         let view = self.watches.view([&objects::gvk::<Pipeline>()]);
         let pipeline =
             pipeline_name(bundle).and_then(|name| objects::get::<Pipeline>(&view, namespace, name));
-        let added = pipeline.map(|pipeline| pipeline.spec.policy_namespaces).unwrap_or_default();
-        self.policy_namespaces.iter().cloned().chain(added).chain([namespace.to_owned()]).collect()
+        let searched = searched(pipeline.as_ref(), namespace, &self.policy_namespaces);
+        searched.map(str::to_owned).collect()
     }
 
     /// The Bundle is gone.
@@ -48,50 +50,45 @@ impl Context {
     }
 }
 
-/// What was read, and the reads that are under way.
-#[derive(Default)]
-pub(crate) struct GatesRead {
+/// What was read, and the reads that are under way. A failure is shared like everything else, so it is one that can be.
+pub(crate) struct GatesRead<E = Arc<kube::Error>> {
     known: Mutex<Known>,
-    reads: Mutex<BTreeMap<String, Arc<Reads>>>,
+    reads: PerNamespace<Reads<E>>,
 }
 
 /// The reads of one namespace, which are made one after the other and numbered from 1.
-#[derive(Default)]
-struct Reads {
+struct Reads<E> {
     /// The newest that has begun.
     begun: AtomicU64,
-    /// The newest that has brought everything. Whoever reads holds it.
-    done: tokio::sync::Mutex<u64>,
+    /// The newest that has ended, and how. Whoever reads holds it.
+    ended: tokio::sync::Mutex<(u64, Result<(), E>)>,
 }
 
-/// So many namespaces are remembered, and more if somebody reads there.
-const NAMESPACES: usize = 1024;
+impl<E> Default for GatesRead<E> {
+    fn default() -> GatesRead<E> {
+        GatesRead { known: Mutex::default(), reads: PerNamespace::default() }
+    }
+}
 
-impl GatesRead {
+impl<E: Clone> GatesRead<E> {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a read, unless one of the same namespace has begun since this was called and brings the same.
-    async fn shared<E>(&self, namespace: &str, read: impl Future<Output = Result<(), E>>) -> Result<(), E> {
-        let reads = self.reads_of(namespace);
+    /// Makes a read, unless one of the same namespace has begun since this was called: that one brings the same, or
+    /// fails for the same reason. Otherwise all who wait for a server that does not answer would wait for it in turn.
+    async fn shared(&self, namespace: &str, read: impl Future<Output = Result<(), E>>) -> Result<(), E> {
+        let none = || Reads { begun: AtomicU64::new(0), ended: tokio::sync::Mutex::new((0, Ok(()))) };
+        let reads = self.reads.get(namespace, none);
         let before = reads.begun.load(Ordering::SeqCst);
-        let mut done = reads.done.lock().await;
-        if *done > before {
-            return Ok(());
+        let mut ended = reads.ended.lock().await;
+        if ended.0 > before {
+            return ended.1.clone();
         }
         let own = reads.begun.fetch_add(1, Ordering::SeqCst) + 1;
-        read.await?;
-        *done = own;
-        Ok(())
-    }
-
-    fn reads_of(&self, namespace: &str) -> Arc<Reads> {
-        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
-        if reads.len() > NAMESPACES {
-            reads.retain(|_, reads| Arc::strong_count(reads) > 1);
-        }
-        reads.entry(namespace.to_owned()).or_default().clone()
+        let brought = read.await;
+        *ended = (own, brought.clone());
+        brought
     }
 }
 
@@ -182,5 +179,27 @@ mod tests {
         let next = reads.shared("team", async { Err("no answer either") });
         let (failed, next) = futures::future::join(failed, next).await;
         assert_eq!((failed, next), (Err("no answer"), Err("no answer either")));
+    }
+
+    #[tokio::test]
+    async fn those_who_wait_for_a_read_that_fails_learn_it_together() {
+        let reads = GatesRead::default();
+        let count = AtomicU64::new(0);
+        let (open, gate) = tokio::sync::watch::channel(false);
+        let read = || async {
+            count.fetch_add(1, Ordering::SeqCst);
+            let _ = gate.clone().wait_for(|open| *open).await;
+            Err("no answer")
+        };
+        let first = reads.shared("team", read());
+        let later = async {
+            tokio::task::yield_now().await;
+            let all = futures::future::join_all((0..50).map(|_| reads.shared("team", read())));
+            let opening = async { open.send(true) };
+            futures::future::join(all, opening).await.0
+        };
+        let (first, later) = futures::future::join(first, later).await;
+        assert!(first.is_err() && later.iter().all(Result::is_err));
+        assert_eq!(count.load(Ordering::SeqCst), 2, "one for the first and one for all others");
     }
 }

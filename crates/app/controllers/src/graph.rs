@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use kardinal_cluster::Change;
+use kardinal_cluster::{Change, PerNamespace};
 use kardinal_planner::graph::{self as planner, Memory};
+use tokio::sync::Semaphore;
 
 use crate::Context;
 use crate::driver::{self, Key, Next};
@@ -26,6 +27,10 @@ pub(crate) struct Controller {
     context: Arc<Context>,
     routes: Mutex<Routes>,
     memories: Mutex<BTreeMap<Key, Arc<tokio::sync::Mutex<Remembered>>>>,
+    /// The turns of each namespace's writes.
+    writes: PerNamespace<Semaphore>,
+    /// The one turn of each namespace's huge Graphs.
+    huge: PerNamespace<Semaphore>,
 }
 
 /// What is kept of a Graph between passes.
@@ -37,10 +42,15 @@ struct Remembered {
     /// When its status was written last.
     written: Option<Timestamp>,
     damping: Damping,
+    /// How many nodes it had when it was looked at last.
+    nodes: usize,
 }
 
 /// Graphs with so many nodes are kept as they were read until they come to rest.
 const LARGE: usize = 32;
+/// A pass over a Graph with so many nodes keeps a thread busy for long, so in one namespace they are made one after the
+/// other: others find a thread that is free.
+const HUGE: usize = 256;
 
 impl driver::Controller for Controller {
     const KIND: &'static str = "Graph";
@@ -59,6 +69,10 @@ impl driver::Controller for Controller {
     async fn pass(&self, key: &Key) -> Next {
         let remembered = self.memory(key);
         let mut remembered = remembered.lock().await;
+        let _turn = match remembered.nodes >= HUGE {
+            true => self.huge.get(&key.0, || Semaphore::new(1)).acquire_owned().await.ok(),
+            false => None,
+        };
         reconcile(self, key, &mut remembered).await
     }
 
@@ -81,11 +95,14 @@ async fn reconcile(controller: &Controller, key: &Key, remembered: &mut Remember
         Err(Unseen::TooEarly) => return Next::At(None),
         Err(Unseen::Absent) => return Next::Never,
     };
+    remembered.nodes = observation.graph.spec.nodes.len();
     let memory = &mut remembered.memory;
     let checked = memory.check(&observation.graph, &observation.revisions);
     let mut plan = planner::plan(&checked, &observation.snapshot(&surroundings), memory);
     drop(surroundings);
-    let outcomes = act::act(&controller.context, &observation, std::mem::take(&mut plan.stages)).await;
+    let turns = controller.writes.get(&key.0, || Semaphore::new(act::WRITES));
+    let stages = std::mem::take(&mut plan.stages);
+    let outcomes = act::act(&controller.context, &observation, &turns, stages).await;
     if plan.teardown.is_none() {
         remembered.damping.note(&damping::written(&outcomes.walked), observation.now);
     }
@@ -184,7 +201,13 @@ impl Controller {
         for gvk in routes::always_watched() {
             context.watches.ensure(&gvk);
         }
-        Controller { context, routes: Mutex::default(), memories: Mutex::default() }
+        Controller {
+            context,
+            routes: Mutex::default(),
+            memories: Mutex::default(),
+            writes: PerNamespace::default(),
+            huge: PerNamespace::default(),
+        }
     }
 
     fn routes(&self) -> std::sync::MutexGuard<'_, Routes> {

@@ -64,10 +64,11 @@ impl driver::Controller for Controller {
             return Next::At(None);
         }
         let policies = &self.context.policy_namespaces;
-        let Some(mut observation) = Observation::of(&view, key, policies) else { return Next::Never };
-        let others = observation.bundle.as_ref().map(|bundle| others(&view, &key.0, bundle));
+        let Some((mut observation, others)) = Observation::of(&view, key, policies) else {
+            return Next::Never;
+        };
         drop(view);
-        if let Err(problem) = observation.consult(&self.context, others.unwrap_or_default()).await {
+        if let Err(problem) = observation.consult(&self.context, &others).await {
             tracing::warn!(gate = %key.1, error = %problem, "the gate cannot be asked; it is tried again");
             return Next::At(Some(self.context.clock.now() + crate::RETRY));
         }
@@ -100,23 +101,25 @@ struct Observation {
 }
 
 impl Observation {
-    fn of(view: &View, key: &Key, policy_namespaces: &[String]) -> Option<Observation> {
+    /// What was seen of the gate, and the other Bundles of its Pipeline.
+    fn of(view: &View, key: &Key, policy_namespaces: &[String]) -> Option<(Observation, Vec<Bundle>)> {
         let (gate, place) = placed(view, &key.0, &key.1)?;
         let template = template(view, &gate);
         let bundle: Option<Bundle> = place.as_ref().and_then(|place| get(view, &key.0, &place.bundle));
-        let previous = match (&place, &bundle) {
-            (Some(place), Some(bundle)) => previous(view, &key.0, bundle, &place.environment),
-            _ => None,
-        };
+        // A Bundle can have many gates, and each of them reads all of these: once is enough.
+        let others = bundle.as_ref().map(|bundle| others(view, &key.0, bundle)).unwrap_or_default();
+        let previous = place
+            .as_ref()
+            .and_then(|place| last_verified(&others.iter().collect::<Vec<_>>(), &place.environment).cloned());
         let pipelines = match is_template(&gate) && place.is_none() {
             true => counting(view, &key.0, policy_namespaces),
             false => Vec::new(),
         };
-        Some(Observation { gate, template, pipelines, place, bundle, previous, proven: None })
+        Some((Observation { gate, template, pipelines, place, bundle, previous, proven: None }, others))
     }
 
     /// Finds out what is proven, when the gate shows one of the organisation's.
-    async fn consult(&mut self, context: &Context, others: Vec<Bundle>) -> Result<(), String> {
+    async fn consult(&mut self, context: &Context, others: &[Bundle]) -> Result<(), String> {
         let (Some(template), Some(bundle), Some(place)) = (&self.template, &self.bundle, &self.place) else {
             return Ok(());
         };
@@ -126,8 +129,8 @@ impl Observation {
         let key = context.key().await?;
         let pipeline = pipeline_name(bundle).unwrap_or_default();
         let door = Door { pipeline, environment: &place.environment, place: None };
-        let previous = trusted_previous(key, &door, &others);
-        self.proven = Some((trusted(key, &door, bundle, &[], &others), previous));
+        let previous = trusted_previous(key, &door, others);
+        self.proven = Some((trusted(key, &door, bundle, &[], others), previous));
         Ok(())
     }
 
@@ -182,12 +185,6 @@ pub(crate) fn placed(view: &View, namespace: &str, name: &str) -> Option<(Policy
         graphs.find_map(|graph| planner::place_in_graph(&graph, &gate))
     });
     Some((gate, place))
-}
-
-/// The Bundle of the same Pipeline that was verified last in an environment, other than this one.
-pub(crate) fn previous(view: &View, namespace: &str, bundle: &Bundle, environment: &str) -> Option<Bundle> {
-    let others = others(view, namespace, bundle);
-    last_verified(&others.iter().collect::<Vec<_>>(), environment).cloned()
 }
 
 /// The other Bundles of the same Pipeline.

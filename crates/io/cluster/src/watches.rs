@@ -184,31 +184,32 @@ impl Watches {
 
     /// Reads objects of a kind in one namespace once more, past their watch, which may be behind those of other kinds.
     pub async fn look_again(&self, gvk: &Gvk, namespace: &str, labels: &str) -> Result<(), kube::Error> {
-        // Users write it, and it becomes part of a path; there is nothing in a namespace that cannot be.
-        let can_be = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        if namespace.is_empty() || !namespace.bytes().all(can_be) {
+        // Users write it; there is nothing in a namespace that cannot be.
+        if !can_be_namespace(namespace) {
             return Ok(());
         }
-        let Some(kind) = self.kinds.resolve(gvk).await? else { return Ok(()) };
-        let params = ListParams::default().labels(labels);
-        let request = Request::new(kind.path(Some(namespace)));
-        let found = stream::list(&self.client, &request, params, &self.keeping(gvk)).await?;
-        self.put(gvk, found.into_iter().flat_map(|(items, _)| items));
-        Ok(())
+        self.read(gvk, namespace, labels).await
     }
 
     /// Reads the objects of a kind in one namespace past their watch, and so proves that the server can be reached now;
     /// why not, otherwise.
     pub async fn confirm(&self, gvk: &Gvk, namespace: &str) -> Result<(), String> {
-        let read = async {
-            let Some(kind) = self.kinds.resolve(gvk).await? else { return Ok(()) };
-            let request = Request::new(kind.path(Some(namespace)));
-            let found =
-                stream::list(&self.client, &request, ListParams::default(), &self.keeping(gvk)).await?;
-            self.put(gvk, found.into_iter().flat_map(|(items, _)| items));
-            Ok(())
+        if !can_be_namespace(namespace) {
+            return Err(format!("`{}` cannot be the name of a namespace", namespace.escape_default()));
+        }
+        self.read(gvk, namespace, "").await.map_err(|error| stream::reason(&error))
+    }
+
+    async fn read(&self, gvk: &Gvk, namespace: &str, labels: &str) -> Result<(), kube::Error> {
+        let Some(kind) = self.kinds.resolve(gvk).await? else { return Ok(()) };
+        let params = match labels.is_empty() {
+            true => ListParams::default(),
+            false => ListParams::default().labels(labels),
         };
-        read.await.map_err(|error: kube::Error| stream::reason(&error))
+        let request = Request::new(kind.path(Some(namespace)));
+        let found = stream::list(&self.client, &request, params, &self.keeping(gvk)).await?;
+        self.put(gvk, found.into_iter().flat_map(|(items, _)| items));
+        Ok(())
     }
 
     /// Waits until every watch has ended; `stop` must have been cancelled.
@@ -216,6 +217,12 @@ impl Watches {
         self.tasks.close();
         self.tasks.wait().await;
     }
+}
+
+/// Whether a text can be a namespace, and so a part of a path.
+fn can_be_namespace(text: &str) -> bool {
+    let can_be = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.bytes().all(can_be)
 }
 
 /// What the watches had seen at one moment. As long as it is held, the watches copy what they change.

@@ -208,15 +208,42 @@ fn sort(error: kube::Error) -> Answer {
             // fault and say nothing about the object.
             401 | 408 | 429 => Answer::Fault(status.message.clone()),
             code if (400..500).contains(&code) => Answer::Refused(status.message.clone()),
+            500 if is_too_large(&status.message) => Answer::Refused(status.message.clone()),
             _ => Answer::Fault(status.message.clone()),
         },
         other => Answer::Fault(other.to_string()),
     }
 }
 
+/// Whether the store behind a server took an object for too large. kube-apiserver passes on what etcd says as an error of
+/// its own, as if the same request could succeed later.
+fn is_too_large(message: &str) -> bool {
+    ["etcdserver: request is too large", "trying to send message larger than max"]
+        .iter()
+        .any(|said| message.contains(said))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is_name;
+    use super::{Answer, is_name, sort};
+
+    #[test]
+    fn what_is_too_large_is_refused_and_not_tried_for_ever() {
+        let answer = |code: u16, message: &str| {
+            let status = kube::core::Status { code, ..kube::core::Status::failure(message, "") };
+            sort(kube::Error::Api(Box::new(status)))
+        };
+        let limit = "limit is 3145728";
+        let etcd = "etcdserver: request is too large";
+        let grpc =
+            "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2 vs. 1)";
+        for (code, message) in [(413, limit), (500, etcd), (500, grpc)] {
+            assert_eq!(answer(code, message), Answer::Refused(message.to_owned()), "{code}");
+        }
+        for (code, message) in [(500, "etcdserver: leader changed"), (503, etcd), (429, limit)] {
+            assert_eq!(answer(code, message), Answer::Fault(message.to_owned()), "{code}");
+        }
+    }
 
     #[test]
     fn what_leads_out_of_a_path_is_no_name() {

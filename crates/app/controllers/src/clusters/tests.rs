@@ -358,6 +358,24 @@ async fn an_ordinary_cluster_with_large_objects_is_read_in_pages_that_fit() {
 }
 
 #[tokio::test]
+async fn a_namespace_has_no_more_clusters_when_all_are_reached_at_once() {
+    let bench = Bench::new().await;
+    let (_server, handle) = cluster().await;
+    // A name has to be looked up, which takes a moment in which others come.
+    let kubeconfig = handle.kubeconfig().replace("127.0.0.1", "localhost");
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"kubeconfig": kubeconfig}});
+    let params = PatchParams::apply("test").force();
+    let names: Vec<String> = (0..CLUSTERS + 8).map(|at| format!("eu-{at}")).collect();
+    for name in &names {
+        bench.secrets().patch(name, &params, &Patch::Apply(&secret)).await.unwrap();
+    }
+    let reached = names.iter().map(|name| bench.clusters.reach("default", name));
+    let reached = futures::future::join_all(reached).await;
+    assert_eq!(reached.iter().filter(|found| found.is_ok()).count(), CLUSTERS);
+    assert_eq!(lock(&bench.clusters.known).len(), CLUSTERS);
+}
+
+#[tokio::test]
 async fn a_namespace_has_so_many_clusters_and_no_more() {
     let bench = Bench::new().await;
     let (_server, handle) = cluster().await;

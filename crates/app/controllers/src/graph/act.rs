@@ -1,12 +1,13 @@
 //! Carries out what was planned. Only writes; every write may be repeated without harm.
 
-use futures::future::join_all;
+use futures::StreamExt as _;
 use jiff::SignedDuration;
 use kardinal_api::graph::{GraphStatus, KindReference};
 use kardinal_cluster::{Answer, Writer};
 use kardinal_graph::{Action, ObjectId, Outcome};
 use kardinal_planner::graph::{Effect, FINALIZER, MANAGER, owner};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::observe::Observation;
 use super::routes;
@@ -25,12 +26,23 @@ pub(super) struct Outcomes {
     pub(super) released: bool,
 }
 
-/// Runs the stages one after the other, the effects of each side by side.
-pub(super) async fn act(context: &Context, observation: &Observation, stages: Vec<Vec<Effect>>) -> Outcomes {
+/// So many writes of all Graphs of a namespace are under way at a time. A Graph can have very many to make, and whoever
+/// writes at the same time waits for those that came before.
+pub(super) const WRITES: usize = 32;
+
+/// Runs the stages one after the other, the effects of each side by side, as far as the namespace has turns for them.
+pub(super) async fn act(
+    context: &Context,
+    observation: &Observation,
+    turns: &Semaphore,
+    stages: Vec<Vec<Effect>>,
+) -> Outcomes {
     let mut outcomes = Outcomes::default();
     for stage in stages {
-        let running = stage.into_iter().map(|effect| run(context, observation, effect));
-        for done in join_all(running).await {
+        let all: Vec<_> =
+            stage.into_iter().map(|effect| in_turn(turns, run(context, observation, effect))).collect();
+        let mut running = futures::stream::iter(all).buffered(WRITES);
+        while let Some(done) = running.next().await {
             outcomes.add(done);
         }
         if outcomes.failed.is_some() {
@@ -38,6 +50,12 @@ pub(super) async fn act(context: &Context, observation: &Observation, stages: Ve
         }
     }
     outcomes
+}
+
+async fn in_turn(turns: &Semaphore, effect: impl Future<Output = Done>) -> Done {
+    // Nobody closes it.
+    let _turn = turns.acquire().await;
+    effect.await
 }
 
 /// One effect and what came of it.
