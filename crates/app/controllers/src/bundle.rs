@@ -1,5 +1,6 @@
 //! The Bundle controller.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
@@ -153,8 +154,13 @@ impl driver::Controller for Controller {
             observation = Observation { commit: observation.commit, ..again };
             plan = observation.plan(policy_namespaces, seal, now);
         }
-        for effect in &plan.effects {
-            if let Err(message) = act(&self.context, &key.0, effect).await {
+        match act(&self.context, &key.0, &plan.effects).await {
+            Ok(()) => {}
+            Err(Unwritten::Refused { graph, why }) => {
+                let told = |snapshot: &Snapshot<'_>| planner::refused(snapshot, &graph, &why);
+                plan = observation.decide(policy_namespaces, seal, now, told);
+            }
+            Err(Unwritten::Failed(message)) => {
                 tracing::warn!(bundle = %key.1, error = %message, "a write failed; it is tried again");
                 return Next::At(Some(now + crate::RETRY));
             }
@@ -215,27 +221,29 @@ impl Observation {
     fn of(view: &View, key: &Key, policy_namespaces: &[String]) -> Option<Observation> {
         let (namespace, name) = key;
         let bundle: Bundle = get(view, namespace, name)?;
-        let labels = bundle.metadata.labels.as_ref();
-        let pipeline_name = labels.and_then(|labels| labels.get(PIPELINE_LABEL)).cloned().unwrap_or_default();
+        let pipeline_name = planner::pipeline_name(&bundle).unwrap_or_default().to_owned();
         let pipeline: Option<Pipeline> = get(view, namespace, &pipeline_name);
         let mut siblings: Vec<Bundle> = list(view, namespace, facets::PIPELINE, &pipeline_name);
         siblings.retain(|other| other.metadata.name != bundle.metadata.name);
-        let extra = pipeline.iter().flat_map(|pipeline| &pipeline.spec.policy_namespaces);
-        let mut namespaces: Vec<&String> = policy_namespaces.iter().chain(extra).chain([namespace]).collect();
-        namespaces.sort();
-        namespaces.dedup();
-        // Templates, and the instances that were made for this Bundle; those of others do not matter.
-        let gates = namespaces
-            .iter()
-            .flat_map(|place| ["", name].map(|of| list(view, place, facets::BUNDLE, of)))
-            .flatten()
-            .collect();
+        let namespaces: BTreeSet<&str> =
+            planner::searched(pipeline.as_ref(), namespace, policy_namespaces).collect();
         let mut graphs: Vec<Graph> = list(view, namespace, facets::BUNDLE, name);
         for wanted in planner::graph_names(&bundle) {
             if !graphs.iter().any(|graph| graph.metadata.name.as_ref() == Some(&wanted)) {
                 graphs.extend(get::<Graph>(view, namespace, &wanted));
             }
         }
+        // Templates matter until the Bundle has a Graph, after that the instances that were made for it, and at its end
+        // neither. A team can have very many of them, and every change of a Bundle looks here for all of its Pipeline.
+        let ended = planner::phase_of(&bundle).is_some_and(planner::is_finished);
+        let has_graph = graphs.iter().any(|graph| planner::carries(graph, &bundle));
+        let wanted = if has_graph { vec![name.as_str()] } else { vec!["", name] };
+        let gates = namespaces
+            .iter()
+            .filter(|_| !ended)
+            .flat_map(|place| wanted.iter().map(move |of| list(view, place, facets::BUNDLE, of)))
+            .flatten()
+            .collect();
         let steps = list(view, namespace, facets::BUNDLE, name);
         Some(Observation { bundle, pipeline, siblings, gates, graphs, steps, commit: Commit::Unknown })
     }
@@ -246,7 +254,17 @@ impl Observation {
         key: Result<&SealKey, &str>,
         now: jiff::Timestamp,
     ) -> planner::Plan {
-        planner::plan(&Snapshot {
+        self.decide(policy_namespaces, key, now, planner::plan)
+    }
+
+    fn decide(
+        &self,
+        policy_namespaces: &[String],
+        key: Result<&SealKey, &str>,
+        now: jiff::Timestamp,
+        decide: impl FnOnce(&Snapshot<'_>) -> planner::Plan,
+    ) -> planner::Plan {
+        decide(&Snapshot {
             bundle: &self.bundle,
             pipeline: self.pipeline.as_ref(),
             siblings: &self.siblings.iter().collect::<Vec<_>>(),
@@ -286,14 +304,36 @@ async fn look_for(context: &Context, namespace: &str, search: &Search) -> Commit
     }
 }
 
-/// Carries one effect out; what is done already is no failure.
-async fn act(context: &Context, namespace: &str, effect: &Effect) -> Result<(), String> {
+/// Why effects were not carried out.
+enum Unwritten {
+    /// The API server does not take this Graph, and would not take it in a moment either.
+    Refused { graph: String, why: String },
+    /// It may work later.
+    Failed(String),
+}
+
+/// Carries the effects out until one fails; what is done already is no failure.
+async fn act(context: &Context, namespace: &str, effects: &[Effect]) -> Result<(), Unwritten> {
+    for effect in effects {
+        match (write(context, namespace, effect).await, effect) {
+            // A name that is taken is seen in the next pass, which knows what it means.
+            (Answer::Done(()) | Answer::Gone(_) | Answer::Conflict(_), _) => {}
+            (Answer::Refused(why), Effect::CreateGraph(graph)) => {
+                return Err(Unwritten::Refused { graph: name(&graph.metadata).to_owned(), why });
+            }
+            (Answer::Refused(message) | Answer::Fault(message), _) => return Err(Unwritten::Failed(message)),
+        }
+    }
+    Ok(())
+}
+
+async fn write(context: &Context, namespace: &str, effect: &Effect) -> Answer<()> {
     let place = |kind: &kardinal_graph::Gvk, name: &str| ObjectId {
         gvk: kind.clone(),
         namespace: Some(namespace.to_owned()),
         name: name.to_owned(),
     };
-    let answer = match effect {
+    match effect {
         Effect::CreateGraph(graph) => {
             create(context, &place(&gvk::<Graph>(), name(&graph.metadata)), graph).await
         }
@@ -306,11 +346,6 @@ async fn act(context: &Context, namespace: &str, effect: &Effect) -> Result<(), 
         Effect::DeleteBundle { name, uid } => {
             context.writer.delete(&place(&gvk::<Bundle>(), name), uid).await.map(drop)
         }
-    };
-    match answer {
-        // A name that is taken is seen in the next pass, which knows what it means.
-        Answer::Done(()) | Answer::Gone(_) | Answer::Conflict(_) => Ok(()),
-        Answer::Refused(message) | Answer::Fault(message) => Err(message),
     }
 }
 

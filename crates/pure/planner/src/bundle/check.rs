@@ -6,6 +6,7 @@ use kardinal_policy::{EnvironmentFacts, Facts, Scope, evaluate};
 
 use super::gates::Templates;
 use super::problem::{Problem, listed};
+use super::refused::check_size;
 use super::route::Route;
 use super::{Snapshot, name_of, pipeline_name, translate};
 use crate::seal::{Door, Key, Place, trusted, trusted_previous};
@@ -29,8 +30,11 @@ pub fn check(snapshot: &Snapshot<'_>, pipeline: &Pipeline) -> Result<Graph, Refu
     check_tasks(snapshot.bundle, pipeline)
         .map_err(|problem| refusal(BundlePhase::Failed, "InvalidPipeline", &problem))?;
     check_skips(snapshot, pipeline, &whole)?;
-    translate(snapshot.bundle, pipeline, snapshot.gates, snapshot.policy_namespaces, snapshot.graphs)
-        .map_err(|problem| refusal(BundlePhase::Failed, "InvalidIntent", &problem))
+    let (gates, policies) = (snapshot.gates, snapshot.policy_namespaces);
+    let graph = translate(snapshot.bundle, pipeline, gates, policies, snapshot.graphs)
+        .map_err(|problem| refusal(BundlePhase::Failed, "InvalidIntent", &problem))?;
+    check_size(&graph).map_err(|problem| refusal(BundlePhase::Failed, "GraphTooLarge", &problem))?;
+    Ok(graph)
 }
 
 /// The tasks of every environment on the way can be carried out: a Bundle that would fail at the last one does not set out.

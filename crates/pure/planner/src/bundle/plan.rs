@@ -300,11 +300,12 @@ fn own_graph<'a>(snapshot: &Snapshot<'a>) -> Option<&'a Graph> {
     carrying.first().copied()
 }
 
-fn recorded(snapshot: &Snapshot<'_>) -> BTreeMap<String, EnvironmentStatus> {
+pub(super) fn recorded(snapshot: &Snapshot<'_>) -> BTreeMap<String, EnvironmentStatus> {
     snapshot.bundle.status.as_ref().map(|status| status.environments.clone()).unwrap_or_default()
 }
 
-pub(crate) fn phase_of(bundle: &Bundle) -> Option<BundlePhase> {
+/// Where a Bundle stands, by its own status.
+pub fn phase_of(bundle: &Bundle) -> Option<BundlePhase> {
     bundle.status.as_ref().and_then(|status| status.phase)
 }
 

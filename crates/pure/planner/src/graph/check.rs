@@ -42,8 +42,31 @@ fn newest_good(revisions: &[GraphRevision]) -> Option<Running> {
     })
 }
 
+/// So many nodes a Graph can have. A pass looks at all of them, so one that is much larger would take the time of others.
+pub const NODES: usize = 1_000;
+/// So many bytes they can have as JSON. A Graph is stored with what its status says of each node, and its nodes once more
+/// in each revision; etcd takes 1.5 MiB of one object.
+pub const BYTES: usize = 1 << 20;
+
+/// What there is too much of in a Graph with these nodes, with the numbers; `None`: it can be stored and run.
+pub fn excess(nodes: &[Node]) -> Option<String> {
+    if nodes.len() > NODES {
+        return Some(format!("{} nodes, and a Graph can have {NODES}", nodes.len()));
+    }
+    let bytes = serde_json::to_vec(nodes).map_or(0, |text| text.len());
+    (bytes > BYTES).then(|| format!("nodes of {bytes} bytes, and a Graph can have {BYTES}"))
+}
+
 /// Compiles nodes as they stand in a Graph's spec.
 pub fn compile_nodes(nodes: &[Node]) -> Result<kardinal_graph::Graph, Vec<Problem>> {
+    if let Some(excess) = excess(nodes) {
+        return Err(vec![Problem {
+            path: "nodes".to_owned(),
+            reason: ProblemReason::DeclarationError,
+            message: format!("this Graph has {excess}: split it into several"),
+            span: None,
+        }]);
+    }
     let nodes = serde_json::to_value(nodes).map_err(|error| {
         vec![Problem {
             path: "nodes".to_owned(),

@@ -66,12 +66,34 @@ pub fn report(graph: &Graph, checked: &Checked, plan: &Plan, memory: &Memory, no
             .as_ref()
             .map(|running| revision_name(&name_of(&graph.metadata), running.generation)),
         kinds: kinds(graph, memory),
-        nodes,
+        nodes: in_room(nodes),
     };
     let urgent = !notes.is_empty()
         || status.observed_generation != old.observed_generation
         || status.revision != old.revision;
     Report { status: (status != old).then_some(status), notes, urgent }
+}
+
+/// So many bytes the records of all nodes can have as JSON. With the nodes themselves it stays below what etcd takes of one
+/// object.
+const ROOM: usize = 384 << 10;
+/// So many bytes a text of a node has where there is not room for everything.
+const SHORT: usize = 100;
+
+/// What can be stored of the records. Where there is too much, the state of every node stays, what it says is cut, and what
+/// it waits for and its objects are left out: otherwise nothing would be told at all.
+fn in_room(mut nodes: Vec<NodeStatus>) -> Vec<NodeStatus> {
+    if serde_json::to_vec(&nodes).map_or(0, |text| text.len()) <= ROOM {
+        return nodes;
+    }
+    for node in &mut nodes {
+        node.objects.clear();
+        node.waits.clear();
+        if let Some(message) = &mut node.message {
+            message.truncate(message.floor_char_boundary(SHORT));
+        }
+    }
+    nodes
 }
 
 /// A condition before it knows when it last changed.

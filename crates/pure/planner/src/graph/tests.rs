@@ -267,3 +267,47 @@ fn a_graph_made_anew_under_the_same_name_is_another_one() {
     pass(&mut third, &mut world, &mut memory);
     assert_eq!(memory.walker.map(|walker| walker.owner().uid.clone()).as_deref(), Some("u-3"));
 }
+
+#[test]
+fn a_graph_that_is_too_large_is_a_problem_with_its_size() {
+    let many = |count: usize, text: &str| -> Vec<Node> {
+        (0..count)
+            .map(|at| Node { id: format!("n{at}"), def: Some(json!({"text": text})), ..Node::default() })
+            .collect()
+    };
+    assert!(super::check::compile_nodes(&many(1000, "a")).is_ok());
+    for (nodes, said) in [
+        (many(1001, "a"), "nodes: this Graph has 1001 nodes, and a Graph can have 1000: split it"),
+        (many(300, &"x".repeat(4096)), " bytes, and a Graph can have 1048576: split it"),
+    ] {
+        let mut graph = graph("${a.data.text}");
+        graph.spec.nodes = nodes;
+        let (checked, _, report) = pass(&mut graph, &mut Objects::default(), &mut Memory::default());
+        assert!(checked.running.is_none());
+        let compiled = report.status.unwrap().conditions.remove(0);
+        assert_eq!((compiled.status.as_str(), compiled.reason.as_str()), ("False", "DeclarationError"));
+        assert!(compiled.message.contains(said), "{}", compiled.message);
+    }
+}
+
+#[test]
+fn what_there_is_no_room_for_in_a_status_is_left_out_and_the_states_stay() {
+    let config = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    let long = |at: usize| format!("n{at}-{}", "x".repeat(400));
+    let nodes: Vec<Node> = (0..1000)
+        .map(|at| Node { id: format!("n{at}"), template: Some(config(&long(at))), ..Node::default() })
+        .collect();
+    let mut graph = graph("${a.data.text}");
+    graph.spec.nodes = nodes;
+    let (mut world, mut memory) = (Objects::default(), Memory::default());
+    for _ in 0..3 {
+        pass(&mut graph, &mut world, &mut memory);
+    }
+    let status = graph.status.clone().unwrap();
+    let bytes = serde_json::to_vec(&status).unwrap().len();
+    assert!(bytes < 400 << 10, "{bytes}");
+    assert_eq!(status.nodes.len(), 1000);
+    assert!(status.nodes.iter().all(|node| node.state == NodeState::Ready && node.objects.is_empty()));
+    let (_, _, report) = pass(&mut graph, &mut world, &mut memory);
+    assert!(report.status.is_none(), "it is the same each time");
+}

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::ensure;
+use http::StatusCode;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kardinal_api::kardinal::BundlePhase;
+use kardinal_api::kardinal::{Bundle, BundlePhase};
 use kardinal_controllers::Settings;
 use kardinal_testkit::requests::{Fate, Kind, Requests};
 use kardinal_testkit::shop::{APP, IMAGE};
@@ -85,6 +86,95 @@ fn one_team_whose_calls_hang_cannot_stop_another() -> anyhow::Result<()> {
     })
 }
 
+/// So many gates apply to one environment of a team; their instances could all be written at once.
+const GATES: usize = 150;
+/// So many writes of a namespace's Graphs are under way at a time.
+const WRITES: usize = 32;
+
+#[test]
+fn one_team_with_very_many_gates_has_few_writes_under_way() -> anyhow::Result<()> {
+    in_memory_overheard(one_worker(), async |world, requests| {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let counted = begun.clone();
+        requests.judged_by(move |heard| {
+            let instance = heard.what.contains("/policygates/") && !heard.what.contains("/status");
+            if heard.kind == Kind::Write && heard.what.contains(NOISY) && instance {
+                counted.fetch_add(1, Ordering::Relaxed);
+                return Fate::Silent;
+            }
+            Fate::Pass
+        });
+        let namespaces: Api<Namespace> = Api::all(world.client.clone());
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(NOISY.to_owned());
+        namespaces.create(&PostParams::default(), &namespace).await?;
+        for at in 0..GATES {
+            let mut gate = always();
+            gate["metadata"]["name"] = json!(format!("always-{at}"));
+            apply(&world.client, NOISY, &gate).await?;
+        }
+        apply(&world.client, NOISY, &pipeline(NOISY, &world.workshop.remote(NOISY, "gitops").url)).await?;
+        apply(&world.client, NOISY, &bundle(NOISY)).await?;
+        world
+            .eventually("as many writes are under way as may", async || {
+                let begun = begun.load(Ordering::Relaxed);
+                Ok(if begun >= WRITES { Ok(()) } else { Err(begun.to_string()) })
+            })
+            .await?;
+        let mut shop = Shop::open(world, &["dev"]).await?;
+        shop.run_workloads(&["dev"]);
+        shop.pipeline(pipeline(APP, "")).await?;
+        shop.release("my-app-v1-29-0", "1.29.0", json!({})).await?;
+        shop.phase("my-app-v1-29-0", BundlePhase::Verified).await?;
+        let begun = begun.load(Ordering::Relaxed);
+        ensure!(begun == WRITES, "{begun} writes of one team are under way");
+        shop.close().await
+    })
+}
+
+fn always() -> Value {
+    json!({
+        "apiVersion": KARDINAL,
+        "kind": "PolicyGate",
+        "metadata": {"name": "always"},
+        "spec": {"expression": "true", "appliesTo": ["dev"]},
+    })
+}
+
+#[test]
+fn a_graph_that_the_server_does_not_take_is_told_and_not_offered_for_ever() -> anyhow::Result<()> {
+    in_memory_overheard(promotions(), async |world, requests| {
+        let offered = Arc::new(AtomicUsize::new(0));
+        let counted = offered.clone();
+        requests.judged_by(move |heard| {
+            if heard.what.starts_with("POST ") && heard.what.contains("/graphs") {
+                counted.fetch_add(1, Ordering::Relaxed);
+                return Fate::Answered(StatusCode::PAYLOAD_TOO_LARGE);
+            }
+            Fate::Pass
+        });
+        let mut shop = Shop::open(world, &["dev"]).await?;
+        shop.run_workloads(&["dev"]);
+        shop.pipeline(pipeline(APP, "")).await?;
+        shop.release("my-app-v1-29-0", "1.29.0", json!({})).await?;
+        let bundles: Api<Bundle> = Api::namespaced(world.client.clone(), &world.namespace);
+        world
+            .eventually("the Bundle tells it", async || {
+                let bundle = bundles.get("my-app-v1-29-0").await?;
+                let said = serde_json::to_string(&bundle.status)?;
+                let told = said.contains("GraphRefused") && said.contains("does not take the Graph");
+                Ok(if told { Ok(()) } else { Err(said) })
+            })
+            .await?;
+        world.advance(SignedDuration::from_mins(5)).await;
+        let times = offered.load(Ordering::Relaxed);
+        ensure!((2..=12).contains(&times), "it was offered {times} times in five minutes");
+        requests.judged_by(|_| Fate::Pass);
+        shop.phase("my-app-v1-29-0", BundlePhase::Verified).await?;
+        shop.close().await
+    })
+}
+
 /// A namespace in which every write that mentions this is never answered; waits until one hangs.
 async fn deaf(world: &World, requests: &Requests, write: &'static str) -> anyhow::Result<()> {
     requests.judged_by(move |heard| {
@@ -112,12 +202,7 @@ async fn hangs(world: &World, requests: &Requests, write: &str) -> anyhow::Resul
 fn one_team_whose_gates_hang_cannot_stop_the_gates_of_another() -> anyhow::Result<()> {
     in_memory_overheard(one_worker(), async |world, requests| {
         deaf(world, requests, "/policygates/").await?;
-        let gate = json!({
-            "apiVersion": KARDINAL,
-            "kind": "PolicyGate",
-            "metadata": {"name": "always"},
-            "spec": {"expression": "true", "appliesTo": ["dev"]},
-        });
+        let gate = always();
         apply(&world.client, NOISY, &gate).await?;
         hangs(world, requests, "/policygates/").await?;
         let mut shop = Shop::open(world, &["dev"]).await?;

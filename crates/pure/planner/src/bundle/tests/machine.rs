@@ -284,3 +284,27 @@ fn a_bundle_that_is_being_deleted_is_left_alone() {
     let plan = world.pass(A);
     assert!(plan.effects.is_empty() && plan.status.is_none());
 }
+
+#[test]
+fn a_bundle_whose_graph_would_be_too_large_says_how_large() {
+    let applies = "{kardinal.io/applies-to: prod}";
+    for (gates, expression, said) in [
+        (1000, "'true'".to_owned(), "1003 nodes, and a Graph can have 1000"),
+        (20, format!("'\"{}\" != \"\"'", "x".repeat(60_000)), "bytes, and a Graph can have 1048576"),
+    ] {
+        let mut world = start();
+        let spec = format!("{{expression: {expression}}}");
+        world.gates = (0..gates).map(|at| gate("default", &format!("g-{at}"), applies, &spec)).collect();
+        let plan = world.pass(A);
+        assert!(plan.effects.is_empty());
+        assert_eq!(world.phase(A), Some(BundlePhase::Failed));
+        let ready = world.ready(A);
+        let told = format!("with {gates} gates at 2 environments the Graph of this Bundle has ");
+        assert!(ready.starts_with(&format!("False GraphTooLarge: spec.environments: {told}")), "{ready}");
+        assert!(ready.contains(said) && ready.contains("let fewer gates apply"), "{ready}");
+    }
+    let mut world = start();
+    world.gates =
+        (0..997).map(|at| gate("default", &format!("g-{at}"), applies, "{expression: 'true'}")).collect();
+    assert!(matches!(world.pass(A).effects.as_slice(), [Effect::CreateGraph(_)]));
+}
