@@ -127,3 +127,40 @@ async fn inside_a_call_that_is_dropped() {
     assert!(call.await.unwrap_err().is_cancelled());
     assert_eq!(end.recv_timeout(Duration::from_secs(30)), Ok(0), "a process lives on");
 }
+
+/// `kardinal up` acts for the one who started it; everybody else has neither this machine's files nor its keys.
+#[test]
+fn files_and_the_machines_ssh_keys_are_used_only_in_kardinal_up() {
+    let bench = Bench::new();
+    let script =
+        bench.script("ssh", &format!("echo called >> {}/called\n{HERE}", bench.dir.path().display()));
+    bench.inside("ssh::inside_a_cluster_and_up", &[("GIT_SSH_COMMAND", script.as_os_str())]);
+}
+
+#[tokio::test]
+#[ignore = "started by the test above"]
+async fn inside_a_cluster_and_up() {
+    use kardinal_reach::{Hosts, Policy};
+
+    let directory = directory();
+    let app = directory.join("app.git");
+    let file = remote(&format!("file://{}", app.display()));
+    let path = remote(&app.display().to_string());
+    let ssh = remote(&format!("git@forge.example:{}", app.display()));
+    let resolver = std::sync::Arc::new(OneAddress);
+    let cluster = Git::reaching(settings(&directory), Policy::cluster(Hosts::default()), Some(resolver));
+    for (remote, wanted) in [
+        (&file, "used by `kardinal up` only"),
+        (&path, "used by `kardinal up` only"),
+        (&ssh, "needs a key of its own: name a Secret"),
+    ] {
+        let error = cluster.tip(remote, "main").await.unwrap_err().to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+    assert!(!directory.join("called").exists(), "the keys of the machine were used");
+    let up = Git::reaching(settings(&directory), Policy::machine(Hosts::default()), None);
+    for remote in [&file, &path, &ssh] {
+        assert!(up.tip(remote, "main").await.unwrap().is_some(), "{}", remote.url);
+    }
+    assert!(directory.join("called").exists(), "SSH was asked");
+}
