@@ -330,3 +330,37 @@ fn what_was_not_proven_is_in_the_evidence_and_times_are_whole_seconds() {
     let why = scene.status().evidence.unwrap().not_proven.unwrap();
     assert!(why.contains("nothing in it has changed since the push"), "{why}");
 }
+
+#[test]
+fn explain_says_since_when_a_remote_cluster_is_unreachable() {
+    let mut scene = Scene::new(json!({"health": {"cluster": "eu"}})).pushed();
+    let pipeline: kardinal_api::kardinal::Pipeline = from(json!({
+        "apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline",
+        "metadata": {"name": "my-app", "namespace": "default"},
+        "spec": {"git": {"url": "https://github.com/myorg/gitops-repo"}, "environments": [{"name": "prod"}]},
+    }));
+    scene.health = Some(unseen(Unknown::Unreachable("connection refused".to_owned())));
+    scene.plan();
+    scene.pass(SignedDuration::from_hours(3));
+    scene.health = Some(unseen(Unknown::Unreachable("no route to host".to_owned())));
+    scene.plan();
+    let mut bundle = image_bundle();
+    bundle.metadata.labels = Some([("kardinal.io/pipeline".to_owned(), "my-app".to_owned())].into());
+    bundle.status = Some(from(json!({"phase": "Promoting"})));
+    let world = crate::explain::World {
+        pipeline: &pipeline,
+        bundles: &[bundle],
+        steps: std::slice::from_ref(&scene.step),
+        gates: &[],
+        policy_namespaces: &[],
+        graphs: &[],
+        agents: &[],
+        now: scene.now,
+    };
+    let text = crate::explain::explain(&world, Some("prod")).render();
+    // Since it was noticed, not since it was last asked in vain; why is what was said last.
+    let since = "the cluster cannot be reached, which was noticed at 2026-04-14T14:00:00Z: no route to host";
+    assert!(text.contains(since), "{text}");
+    assert!(text.contains("RESULT: WAITING for prod"), "{text}");
+    assert!(!text.contains("still runs") && !text.contains("VERIFIED"), "{text}");
+}
