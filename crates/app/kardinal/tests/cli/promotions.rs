@@ -428,3 +428,86 @@ fn an_image_with_capitals_is_told_when_the_bundle_is_written() {
         with(&format!("good-{position}"), reference).expect(reference);
     }
 }
+
+#[test]
+fn promote_and_rollback_with_dry_run_say_what_would_happen_and_create_nothing() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let (ground, _, new) = promotions(dir);
+    // It has reached the end of its way, which was staging: prod is for somebody to order.
+    let image = ["--image", "ghcr.io/myorg/my-app:1.30.0", "--target", "staging"];
+    check(dir, &[&["create", "bundle", "my-app"][..], &image].concat(), 0, &["created"]);
+    let newest = ground.bundle_named("v1-30-0");
+    let at = Timestamp::now();
+    let of_newest = json!({"state": "Verified", "promotedAt": at, "verifiedAt": at});
+    ground.set_status(&new, json!({"phase": "Superseded"}));
+    let environments = json!({"dev": of_newest, "staging": of_newest});
+    ground.set_status(&newest, json!({"phase": "Verified", "environments": environments}));
+    let before = ground.bundles();
+    let forward = [
+        "would bring",
+        "prod     v1.28.0 → v1.30.0, by a pull request that somebody merges, through `only-prod` and `staging-soak`",
+        "nothing was created (--dry-run)",
+    ];
+    check(dir, &["promote", "my-app", "--env", "prod", "--dry-run"], 0, &forward);
+    let back = ["would bring", "staging  v1.30.0 → v1.29.0, by itself", "nothing was created (--dry-run)"];
+    check(dir, &["rollback", "my-app", "--env", "staging", "--dry-run"], 0, &back);
+    for order in [["promote", "prod"], ["rollback", "staging"]] {
+        let dry = [order[0], "my-app", "--env", order[1], "--dry-run", "-o", "json"];
+        let made: Value = serde_json::from_slice(&kardinal(dir, &dry).stdout).expect("only the object");
+        assert_eq!(made["kind"], "Bundle", "{made}");
+    }
+    assert_eq!(ground.bundles(), before, "nothing was created");
+}
+
+#[test]
+fn policy_simulate_without_a_pipeline_asks_all_that_have_the_environment_and_exits_4_when_one_is_blocked() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let ground = Ground::new(dir);
+    ground.create_namespace("platform-policies");
+    ground.create::<PolicyGate>("platform-policies", template("no-weekend", "!schedule.isWeekend"));
+    for (name, last) in [("my-app", "prod"), ("other", "prod"), ("tool", "qa")] {
+        let pipeline = json!({
+            "apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline", "metadata": {"name": name},
+            "spec": {"git": {"url": "https://example.com/gitops"},
+                "environments": [{"name": "dev"}, {"name": last}]},
+        });
+        ground.create::<Pipeline>("default", pipeline);
+    }
+    let saturday = ["policy", "simulate", "--env", "prod", "--time", "Saturday 3pm"];
+    let blocked = [
+        "SIMULATION: my-app / prod at Saturday",
+        "SIMULATION: other / prod at Saturday",
+        "RESULT: BLOCKED\nBlocked by:  no-weekend",
+        "Next window: Monday",
+        "`prod` would be closed for `my-app` and `other`",
+    ];
+    check(dir, &saturday, 4, &blocked);
+    let said = kardinal(dir, &saturday);
+    assert!(!String::from_utf8_lossy(&said.stdout).contains("tool"), "it has no prod: {said:?}");
+    let tuesday = ["policy", "simulate", "--env", "prod", "--time", "Tuesday 3pm"];
+    check(dir, &tuesday, 0, &["SIMULATION: my-app / prod", "SIMULATION: other / prod", "RESULT: PASS"]);
+}
+
+#[test]
+fn a_merge_that_a_pause_refuses_exits_with_4_and_the_forge_is_not_asked() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let ground = Ground::new(dir);
+    let why = "held: Pipeline `my-app` is paused by alice";
+    let object = json!({
+        "apiVersion": "forge.kardinal.io/v1alpha1", "kind": "PullRequest", "metadata": {"name": "gitops-3"},
+        "spec": {"repository": "gitops", "head": "kardinal/b/prod", "base": "main", "title": "Promote v1.29.0",
+            "checks": [{"context": "kardinal/gates", "state": "pending", "description": why}]},
+    });
+    ground.create::<PullRequest>("default", object);
+    let api: Api<PullRequest> = Api::namespaced(ground.client.clone(), "default");
+    let status = json!({"status": {"number": 3, "state": "Open", "headCommit": "c0ffee".repeat(7)[..40]}});
+    let (params, patch) = (PatchParams::default(), Patch::Merge(status));
+    ground.runtime.block_on(api.patch_status("gitops-3", &params, &patch)).expect("a status");
+    let refused = ["check `kardinal/gates` is pending", why, "hint:", "--force"];
+    check(dir, &["pr", "merge", "3"], 4, &refused);
+    let seen = ground.runtime.block_on(api.get("gitops-3")).expect("the pull request");
+    assert_eq!((seen.metadata.generation, seen.spec.merged_by), (Some(1), None), "nothing was asked for");
+}
