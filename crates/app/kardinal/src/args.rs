@@ -400,4 +400,23 @@ mod tests {
             Arguments::try_parse_from(["kardinal", "-n", "a", "get", "pipelines", "-n", "b"]).unwrap();
         assert!(format!("{:?}", later.command).contains("namespace: Some(\"b\")"), "the nearer one counts");
     }
+
+    #[test]
+    fn with_leave_shards_a_step_that_has_a_shard_is_never_served() {
+        for line in ["kardinal controller --leave-shards", "kardinal up --leave-shards"] {
+            let settings = match Arguments::try_parse_from(line.split_whitespace()).unwrap().command {
+                Command::Controller(arguments) => arguments.controllers.settings(),
+                Command::Up(arguments) => arguments.controllers.settings(),
+                other => panic!("{other:?}"),
+            };
+            let serves =
+                |shard, has_agent| kardinal_planner::shard::serves(&settings.shards, shard, |_| has_agent);
+            for has_agent in [None, Some(false), Some(true)] {
+                assert!(!serves(Some("eu-cluster"), has_agent), "{line}: {has_agent:?}");
+                assert!(serves(None, has_agent), "{line}: {has_agent:?}");
+            }
+        }
+        let both = ["kardinal", "controller", "--leave-shards", "--shard", "eu-cluster"];
+        assert!(Arguments::try_parse_from(both).is_err(), "an agent leaves its own shard to nobody");
+    }
 }

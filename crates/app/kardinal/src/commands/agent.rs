@@ -49,3 +49,44 @@ fn no_cluster(error: &anyhow::Error) -> Failure {
     )
     .hint("name its kubeconfig with `--kubeconfig`; if the workloads are on the control plane, that one's")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use clap::Parser as _;
+
+    use super::super::controller::tests::{kubeconfig, somebody};
+    use super::*;
+    use crate::args::{Arguments, Command};
+
+    #[tokio::test]
+    async fn an_agents_health_comes_from_its_own_cluster_unless_a_step_names_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let control_plane = kubeconfig(folder.path(), somebody().await, "control-plane");
+        // Nobody has to answer there yet.
+        let own = kubeconfig(folder.path(), "127.0.0.1:9".parse().unwrap(), "own-cluster");
+        let cache = folder.path().join("cache");
+        let words: [&OsStr; 10] = [
+            "kardinal".as_ref(),
+            "agent".as_ref(),
+            "--shard".as_ref(),
+            "eu-cluster".as_ref(),
+            "--control-plane-kubeconfig".as_ref(),
+            control_plane.as_os_str(),
+            "--kubeconfig".as_ref(),
+            own.as_os_str(),
+            "--git-cache-dir".as_ref(),
+            cache.as_os_str(),
+        ];
+        let Command::Agent(arguments) = Arguments::try_parse_from(words).unwrap().command else {
+            panic!("another command")
+        };
+        let replica = prepare(arguments).await.unwrap();
+        let workloads = replica.outside.workloads.as_ref().map(kube::Client::default_namespace);
+        assert_eq!(workloads, Some("own-cluster"));
+        assert_eq!(replica.client.default_namespace(), "control-plane");
+        assert_eq!(replica.settings.shards, Shards::Only("eu-cluster".to_owned()));
+        assert!(!replica.outside.reach.uses_machine(), "neither files nor SSH keys of its machine");
+    }
+}

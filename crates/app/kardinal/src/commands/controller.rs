@@ -129,3 +129,58 @@ async fn serve(
     }
     Ok(())
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::path::{Path, PathBuf};
+
+    use clap::Parser as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::args::{Arguments, Command};
+
+    /// A server that is there and can do nothing else, until the test's runtime ends.
+    pub(in super::super) async fn somebody() -> SocketAddr {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let version = r#"{"major":"1","minor":"34","gitVersion":"v1.34.0","gitCommit":"","gitTreeState":"",
+                "buildDate":"","goVersion":"","compiler":"","platform":""}"#;
+            while let Ok((mut caller, _)) = listener.accept().await {
+                let _ = caller.read(&mut [0; 4096]).await;
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close";
+                let answer = format!("{head}\r\nContent-Length: {}\r\n\r\n{version}", version.len());
+                let _ = caller.write_all(answer.as_bytes()).await;
+            }
+        });
+        address
+    }
+
+    /// A kubeconfig that leads there, and whose namespace tells it from others.
+    pub(in super::super) fn kubeconfig(folder: &Path, server: SocketAddr, namespace: &str) -> PathBuf {
+        let path = folder.join(namespace);
+        let text = format!(
+            "{{apiVersion: v1, kind: Config, current-context: it, users: [{{name: it, user: {{}}}}],\n\
+             clusters: [{{name: it, cluster: {{server: 'http://{server}'}}}}],\n\
+             contexts: [{{name: it, context: {{cluster: it, user: it, namespace: {namespace}}}}}]}}\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[tokio::test]
+    async fn a_controller_uses_no_files_and_no_ssh_keys_of_its_machine() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = kubeconfig(folder.path(), somebody().await, "control-plane");
+        let cache = folder.path().join("cache");
+        let words = ["kardinal", "controller", "--skip-install", "--leader-elect=false", "--kubeconfig"];
+        let words = words.map(std::ffi::OsStr::new).into_iter();
+        let words = words.chain([file.as_os_str(), "--git-cache-dir".as_ref(), cache.as_os_str()]);
+        let Command::Controller(arguments) = Arguments::try_parse_from(words).unwrap().command else {
+            panic!("another command")
+        };
+        assert!(!prepare(arguments).await.unwrap().outside.reach.uses_machine());
+    }
+}

@@ -188,3 +188,44 @@ fn failed(cause: &kube::Error) -> Box<Response> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::super::limits::PerPipeline;
+    use super::*;
+
+    #[test]
+    fn the_rate_limit_of_ci_is_not_evaded_by_another_spelling_of_a_name() {
+        let (limits, now) = (PerPipeline::default(), Instant::now());
+        // As the handler does it: what cannot be read is refused, and what can is counted.
+        let ask = |names: Value| -> Result<(), String> {
+            let mut body = json!({"images": [{"repository": "ghcr.io/myorg/my-app", "tag": "1.29.0"}]});
+            for (field, name) in names.as_object().unwrap() {
+                body[field] = name.clone();
+            }
+            let request = read(body.to_string().as_bytes())
+                .map_err(|problems| format!("refused: {}", problems.first().unwrap().field))?;
+            let taken = limits.take(namespace_of(&request), &request.pipeline, now);
+            taken.map_err(|_| "counted".to_owned())
+        };
+        for _ in 0..BURST {
+            ask(json!({"pipeline": "my-app"})).unwrap();
+        }
+        let counted = Err("counted".to_owned());
+        assert_eq!(ask(json!({"pipeline": "my-app"})), counted);
+        assert_eq!(ask(json!({"pipeline": "my-app", "namespace": "default"})), counted);
+        let refused = |field: &str| Err(format!("refused: {field}"));
+        for name in
+            ["my-app?", "my-app?watch=true", "my-app#", "my-app%20", "MY-APP", "my-app ", "./my-app", ""]
+        {
+            assert_eq!(ask(json!({"pipeline": name})), refused("pipeline"), "{name}");
+        }
+        for name in ["default/", "DEFAULT", "default%20", "../default", "default ", ""] {
+            let names = json!({"pipeline": "my-app", "namespace": name});
+            assert_eq!(ask(names), refused("namespace"), "{name}");
+        }
+        ask(json!({"pipeline": "another"})).unwrap();
+    }
+}
