@@ -270,3 +270,73 @@ impl Metrics {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kardinal_api::kardinal::{BundlePhase, Pipeline};
+    use kardinal_planner::intent::{Answer, Wish, promote, rollback};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object<T: serde::de::DeserializeOwned>(kind: &str, name: &str, rest: Value) -> T {
+        let mut object = json!({
+            "apiVersion": "kardinal.io/v1alpha1", "kind": kind,
+            "metadata": {"name": name, "namespace": "default", "labels": {PIPELINE_LABEL: "my-app"}},
+        });
+        for (key, value) in rest.as_object().unwrap() {
+            object[key] = value.clone();
+        }
+        serde_json::from_value(object).unwrap()
+    }
+
+    /// A Bundle that was verified in some environments in the minute of its version.
+    fn bundle(version: u8, environments: &[&str]) -> Bundle {
+        let at = format!("2026-04-09T10:{version:02}:00Z");
+        let record = |name: &&str| {
+            ((*name).to_owned(), json!({"state": "Verified", "promotedAt": at, "verifiedAt": at}))
+        };
+        let records: serde_json::Map<_, _> = environments.iter().map(record).collect();
+        let image = json!({"name": "my-app", "reference": format!("ghcr.io/myorg/my-app:{version}")});
+        let rest = json!({
+            "spec": {"artifacts": {"images": [image]}},
+            "status": {"phase": "Verified", "environments": records},
+        });
+        object("Bundle", &format!("my-app-v{version}"), rest)
+    }
+
+    #[test]
+    fn bundles_of_promote_and_rollback_are_counted_with_their_source() {
+        let environments = json!([{"name": "staging"}, {"name": "prod"}]);
+        let spec = json!({"git": {"url": "https://example.com/gitops"}, "environments": environments});
+        let pipeline: Pipeline = object("Pipeline", "my-app", json!({"spec": spec}));
+        let (old, new) = (bundle(1, &["staging", "prod"]), bundle(2, &["staging"]));
+        let bundles = [&old, &new];
+        let wish = |environment| Wish {
+            pipeline: &pipeline,
+            environment,
+            bundle: None,
+            bundles: &bundles,
+            force: false,
+        };
+        let now: Timestamp = "2026-04-09T10:30:00Z".parse().unwrap();
+        let forward = promote(&wish("prod"), now).unwrap();
+        let back = rollback(&wish("staging"), false, now).unwrap();
+        let (Answer::New(forward), Answer::New(back)) = (forward, back) else { panic!("both are new") };
+        let by_hand = Bundle { status: None, ..bundle(3, &[]) };
+        let metrics = Metrics::default();
+        let seen = BundleStatus { phase: Some(BundlePhase::Available), ..BundleStatus::default() };
+        for one in [&*forward, &*back, &by_hand] {
+            metrics.bundle(one, &seen);
+            // Only the first sight of it counts.
+            metrics.bundle(&Bundle { status: Some(seen.clone()), ..one.clone() }, &seen);
+        }
+        let text = metrics.render();
+        for source in ["promote", "rollback", "kubectl"] {
+            let line = format!("kardinal_bundles_created_total{{pipeline=\"my-app\",source=\"{source}\"}} 1");
+            assert!(text.lines().any(|one| one == line), "`{line}` is missing in:\n{text}");
+        }
+        let line = "kardinal_rollbacks_total{env=\"staging\",trigger=\"manual\"} 1";
+        assert!(text.lines().any(|one| one == line), "`{line}` is missing in:\n{text}");
+    }
+}
