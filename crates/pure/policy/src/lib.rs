@@ -5,6 +5,7 @@
 //! It also looks ahead and tells the first instant at which the answer changes by itself, so that nobody has to poll.
 
 mod attributes;
+mod equality;
 mod evaluate;
 mod expression;
 mod facts;

@@ -3,6 +3,7 @@
 //! The attributes have known types, so a comparison such as `schedule.hour > "9"` fails whenever it is reached. There is
 //! no type checker: every part that stands for itself is tried in sample contexts, and what fails in all of them because
 //! of the types is refused. What fails for another reason, such as a label that is not there, may work with other values.
+//! Equality never fails; the same contexts tell whether its sides can be equal.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use kardinal_api::kardinal::{
 use kardinal_cel::ast::{Expr, ExprKind};
 use kardinal_cel::{CompileError, Env, EvalErrorKind, Limits, Span};
 
+use crate::equality::{KINDS_HINT, check_equality};
 use crate::expression::Uses;
 use crate::facts::{EnvironmentFacts, Facts};
 use crate::tree::walk;
@@ -46,9 +48,11 @@ pub(crate) fn check_types(env: &Env, source: &str, tree: &Expr, uses: &Uses) -> 
     for part in parts {
         if let Some((span, message)) = failure(env, source, part, &worlds) {
             let error = CompileError::new(span, format!("this never has a value: {message}"));
-            let hint = "numbers, texts and truth values are compared with their own kind: `9` is a number, `\"9\"` a text";
-            errors.entry(span).or_insert_with(|| error.with_hint(hint));
+            errors.entry(span).or_insert_with(|| error.with_hint(KINDS_HINT));
         }
+    }
+    for error in check_equality(env, source, tree, &worlds) {
+        errors.entry(error.span).or_insert(error);
     }
     errors.into_values().collect()
 }
@@ -122,10 +126,55 @@ mod tests {
     }
 
     #[test]
+    fn equality_of_values_of_different_kinds_is_refused_with_both_kinds() {
+        for (expression, answer, kinds) in [
+            ("schedule.hour == \"9\"", "never true", ["int", "string"]),
+            ("\"9\" == schedule.hour", "never true", ["string", "int"]),
+            ("schedule.hour != \"9\"", "always true", ["int", "string"]),
+            ("schedule.hour == \"9\" || true", "never true", ["int", "string"]),
+            ("schedule.hour in [\"9\"]", "never found", ["int", "string"]),
+            ("schedule.hour in [9, \"10\"]", "never found", ["int", "string"]),
+            ("!(schedule.hour in [\"9\", \"10\"])", "never found", ["int", "string"]),
+            ("schedule.isWeekend == \"false\"", "never true", ["bool", "string"]),
+            ("schedule.isWeekend != \"true\"", "always true", ["bool", "string"]),
+            ("schedule.isWeekend == 1", "never true", ["bool", "int"]),
+            ("bundle.version == 1", "never true", ["string", "int"]),
+            ("bundle.version in [1.5, 2]", "never found", ["string", "double"]),
+            ("bundle.upstreamSoakMinutes == \"30\"", "never true", ["int", "string"]),
+            ("(schedule.hour + 1) == (\"9\")", "never true", ["int", "string"]),
+            ("bundle.version.split(\".\")[0] == 1", "never true", ["string", "int"]),
+            ("size(bundle.version.split(\".\")) == \"3\"", "never true", ["int", "string"]),
+            ("has(bundle.labels.hotfix) == \"true\"", "never true", ["bool", "string"]),
+            (
+                "bundle.metadata.creationTimestamp == now()",
+                "never true",
+                ["string", "google.protobuf.Timestamp"],
+            ),
+            ("bundle.labels[?\"team\"] == \"web\"", "never true", ["optional_type", "string"]),
+        ] {
+            let said = check_expression(expression).expect_err(expression);
+            assert!(said.contains(&format!("this is {answer}: ")), "{expression}: {said}");
+            assert!(
+                said.contains(&format!("{} and {} are never equal", kinds[0], kinds[1])),
+                "{expression}: {said}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_refused_equality_is_marked_where_it_stands_and_tells_the_remedy() {
+        let said = check_expression("!schedule.isWeekend && schedule.hour in [9, \"10\"]").unwrap_err();
+        assert!(said.starts_with("error: this is never found: int and string are never equal\n"), "{said}");
+        assert!(said.contains("--> spec.expression:1:45\n"), "{said}");
+        assert!(said.contains("`9` is a number, `\"9\"` a text"), "{said}");
+        let said = check_expression("bundle.labels[?\"team\"] == \"web\"").unwrap_err();
+        assert!(said.contains("`.orValue(\"\")`"), "{said}");
+    }
+
+    #[test]
     fn what_may_work_with_other_values_is_not() {
         for expression in [
             "schedule.hour > 9 && schedule.hour < 17",
-            "schedule.hour == \"9\" || true",
             "bundle.labels[\"replicas\"] > \"3\"",
             "has(bundle.labels.replicas) && int(bundle.labels.replicas) > 3",
             "bundle.labels[?\"team\"].orValue(\"\") < \"m\"",
@@ -139,6 +188,28 @@ mod tests {
             "(schedule.hour + 1) * 2 > 9",
             "-schedule.hour < 0",
             "size(bundle.provenance.author) > 0",
+            "schedule.hour == 9 && schedule.minute != 30u && schedule.hour != 9.5 && schedule.hour in [9, 10u, 11.0]",
+            "schedule.isWeekend == false && schedule[\"isWeekend\"] != true",
+            "bundle.provenance.author == null || null != bundle.provenance.author",
+            "bundle.provenance.author in [null]",
+            "schedule.hour in []",
+            "bundle.labels.replicas == \"3\" || bundle.labels[\"replicas\"] == 3 || bundle.labels.replicas in [3]",
+            "bundle.labels == {} || bundle.intent.skip == [] || bundle.intent.skip == [1]",
+            "bundle.intent.skip[0] == \"staging\" || \"staging\" in bundle.intent.skip || 1 in bundle.intent.skip",
+            "has(bundle.labels.hotfix) == true",
+            "has(bundle.labels.hotfix) && bundle.labels.hotfix == true",
+            "bundle.labels[?\"team\"] == optional.of(\"web\") || bundle.labels.?team != optional.none()",
+            "bundle.labels[?\"team\"].orValue(\"\") == \"web\" || bundle.labels[?\"replicas\"].orValue(3) == \"3\"",
+            "bundle.labels[?\"team\"].or(optional.of(1)).value() == \"web\"",
+            "bundle.version in [?bundle.labels[?\"version\"]]",
+            "dyn(schedule.hour) == \"9\" || schedule.hour != dyn(\"9\") || schedule.hour in [dyn(\"9\")]",
+            "schedule.hour in dyn([\"9\"])",
+            "bundle.intent.skip.all(x, x == 1) || bundle.labels.exists(k, bundle.labels[k] != 1)",
+            "(schedule.hour > 22 ? \"late\" : 0) == \"late\"",
+            "[1, \"a\"][schedule.hour % 2] == \"a\"",
+            "{\"a\": 1, \"b\": \"b\"}[schedule.hour > 22 ? \"b\" : \"a\"] == \"b\"",
+            "type(schedule.hour) == int && type(bundle.version) != type(1)",
+            "timestamp(bundle.provenance.buildTimestamp) == now()",
         ] {
             check_expression(expression).expect(expression);
         }
