@@ -1,9 +1,9 @@
 //! The Bundle controller.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{BUNDLE_LABEL, Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep};
 use kardinal_cluster::{Answer, Change, View};
@@ -27,6 +27,17 @@ const MANAGER: &str = "kardinal-bundle-controller";
 /// Sends Bundles on their way and keeps the record of where they have been.
 pub(crate) struct Controller {
     context: Arc<Context>,
+    /// What the API server has refused lately: what is written down about it must not itself bring the next try about.
+    refusals: Mutex<BTreeMap<Key, Refusal>>,
+}
+
+/// Something that the API server did not take.
+struct Refusal {
+    why: String,
+    /// Until when it is not offered again.
+    until: Timestamp,
+    /// The Pipeline as it was: another one may lead to something that is taken.
+    pipeline: Option<i64>,
 }
 
 impl Controller {
@@ -35,7 +46,7 @@ impl Controller {
         for kind in kinds() {
             context.watches.ensure(&kind);
         }
-        Controller { context }
+        Controller { context, refusals: Mutex::default() }
     }
 
     fn view(&self) -> View {
@@ -154,13 +165,14 @@ impl driver::Controller for Controller {
             observation = Observation { commit: observation.commit, ..again };
             plan = observation.plan(policy_namespaces, seal, now);
         }
-        match act(&self.context, &key.0, &plan.effects).await {
-            Ok(()) => {}
-            Err(Unwritten::Refused { graph, why }) => {
-                let told = |snapshot: &Snapshot<'_>| planner::refused(snapshot, &graph, &why);
-                plan = observation.decide(policy_namespaces, seal, now, told);
+        match self.carry_out(key, &observation, &plan, now).await {
+            Ok(None) => {}
+            Ok(Some((effect, why))) => {
+                let told = |snapshot: &Snapshot<'_>| planner::refused(snapshot, effect, &why);
+                let wake = lock(&self.refusals).get(key).map(|refusal| refusal.until);
+                plan = planner::Plan { wake, ..observation.decide(policy_namespaces, seal, now, told) };
             }
-            Err(Unwritten::Failed(message)) => {
+            Err(message) => {
                 tracing::warn!(bundle = %key.1, error = %message, "a write failed; it is tried again");
                 return Next::At(Some(now + crate::RETRY));
             }
@@ -185,8 +197,51 @@ impl driver::Controller for Controller {
     }
 
     fn forget(&self, key: &Key) {
+        lock(&self.refusals).remove(key);
         self.context.forget_gates(key);
     }
+}
+
+impl Controller {
+    /// Carries the effects out until one is refused or fails; what is done already is no failure. Answers the effect that
+    /// is refused, and why: lately, or now.
+    async fn carry_out<'p>(
+        &self,
+        key: &Key,
+        observation: &Observation,
+        plan: &'p planner::Plan,
+        now: Timestamp,
+    ) -> Result<Option<(&'p Effect, String)>, String> {
+        let pipeline = observation.pipeline.as_ref().and_then(|pipeline| pipeline.metadata.generation);
+        let lately = lock(&self.refusals)
+            .get(key)
+            .filter(|refusal| refusal.until > now && refusal.pipeline == pipeline)
+            .map(|refusal| refusal.why.clone());
+        if let (Some(why), Some(effect)) = (lately, plan.effects.first()) {
+            return Ok(Some((effect, why)));
+        }
+        for effect in &plan.effects {
+            match write(&self.context, &key.0, effect).await {
+                // A name that is taken is seen in the next pass, which knows what it means.
+                Answer::Done(()) | Answer::Gone(_) | Answer::Conflict(_) => {}
+                Answer::Refused(why) => {
+                    let until = now + planner::OFFER_AGAIN;
+                    let refusal = Refusal { why: why.clone(), until, pipeline };
+                    lock(&self.refusals).insert(key.clone(), refusal);
+                    return Ok(Some((effect, why)));
+                }
+                Answer::Fault(message) => return Err(message),
+            }
+        }
+        if !plan.effects.is_empty() {
+            lock(&self.refusals).remove(key);
+        }
+        Ok(None)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a change of one Bundle may matter to the others of its Pipeline, and not only to its own record.
@@ -252,7 +307,7 @@ impl Observation {
         &self,
         policy_namespaces: &[String],
         key: Result<&SealKey, &str>,
-        now: jiff::Timestamp,
+        now: Timestamp,
     ) -> planner::Plan {
         self.decide(policy_namespaces, key, now, planner::plan)
     }
@@ -261,7 +316,7 @@ impl Observation {
         &self,
         policy_namespaces: &[String],
         key: Result<&SealKey, &str>,
-        now: jiff::Timestamp,
+        now: Timestamp,
         decide: impl FnOnce(&Snapshot<'_>) -> planner::Plan,
     ) -> planner::Plan {
         decide(&Snapshot {
@@ -302,29 +357,6 @@ async fn look_for(context: &Context, namespace: &str, search: &Search) -> Commit
         Err(kardinal_git::Error::NoCommit(message)) => Commit::Missing(message),
         Err(error) => Commit::Unreachable(error.to_string()),
     }
-}
-
-/// Why effects were not carried out.
-enum Unwritten {
-    /// The API server does not take this Graph, and would not take it in a moment either.
-    Refused { graph: String, why: String },
-    /// It may work later.
-    Failed(String),
-}
-
-/// Carries the effects out until one fails; what is done already is no failure.
-async fn act(context: &Context, namespace: &str, effects: &[Effect]) -> Result<(), Unwritten> {
-    for effect in effects {
-        match (write(context, namespace, effect).await, effect) {
-            // A name that is taken is seen in the next pass, which knows what it means.
-            (Answer::Done(()) | Answer::Gone(_) | Answer::Conflict(_), _) => {}
-            (Answer::Refused(why), Effect::CreateGraph(graph)) => {
-                return Err(Unwritten::Refused { graph: name(&graph.metadata).to_owned(), why });
-            }
-            (Answer::Refused(message) | Answer::Fault(message), _) => return Err(Unwritten::Failed(message)),
-        }
-    }
-    Ok(())
 }
 
 async fn write(context: &Context, namespace: &str, effect: &Effect) -> Answer<()> {

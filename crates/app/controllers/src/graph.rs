@@ -69,6 +69,10 @@ impl driver::Controller for Controller {
     async fn pass(&self, key: &Key) -> Next {
         let remembered = self.memory(key);
         let mut remembered = remembered.lock().await;
+        if remembered.nodes == 0 {
+            // Nobody has looked at it yet, and the first look is the longest one.
+            remembered.nodes = observe::nodes(&self.context, key);
+        }
         let _turn = match remembered.nodes >= HUGE {
             true => self.huge.get(&key.0, || Semaphore::new(1)).acquire_owned().await.ok(),
             false => None,

@@ -15,7 +15,7 @@ use kardinal_api::kardinal::PromotionStep;
 use kardinal_cluster::Change;
 use kardinal_graph::ObjectId;
 use kardinal_planner::graph::Note;
-use kardinal_planner::promotion_step::{self as planner, Effect, MANAGER, Outcome, PullRequest};
+use kardinal_planner::promotion_step::{self as planner, CommitState, Effect, MANAGER, Outcome, PullRequest};
 
 use crate::Context;
 use crate::driver::{self, Key, Next};
@@ -39,6 +39,8 @@ struct Memory {
     pull_request: Option<PullRequest>,
     /// Whether one was looked for in vain.
     has_no_pull_request: bool,
+    /// The commit whose check was set to pending last.
+    withdrawn: Option<String>,
     /// Whether a revision contains the promoted commit.
     contains: BTreeMap<String, bool>,
     /// How often in a row the world has failed.
@@ -157,7 +159,15 @@ impl Controller {
                     memory.pull_request = Some(found.clone());
                     memory.has_no_pull_request = false;
                 }
-                (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) => memory.has_no_pull_request = true,
+                // Where there is no forge, or it lets nobody in, there is nothing to find.
+                (Effect::FindPullRequest { .. }, Outcome::NoPullRequest | Outcome::Blocked { .. }) => {
+                    memory.has_no_pull_request = true
+                }
+                // A forge that refuses to show it shows nothing else either, however often it is asked.
+                (
+                    Effect::SetCommitStatus { sha, state, .. },
+                    Outcome::Done | Outcome::Shown { .. } | Outcome::Blocked { .. } | Outcome::Refused { .. },
+                ) => memory.withdrawn = (*state == CommitState::Pending).then(|| sha.clone()),
                 // A definite no changes nothing: reading again would only take back what was just written down.
                 (_, Outcome::Blocked { .. } | Outcome::Conflict { certain: true, .. }) => {}
                 (Effect::ClosePullRequest { .. } | Effect::MergePullRequest { .. }, _) => {

@@ -33,7 +33,7 @@ pub use names::label_value;
 pub use plan::{Effect, Plan, is_finished, phase_of, pipeline_name, plan, why};
 pub(crate) use plan::{SUPERSEDED, age};
 pub use problem::Problem;
-pub use refused::refused;
+pub use refused::{OFFER_AGAIN, refusal, refused};
 pub use report::{Course, READY, Standing, course, record, report};
 pub use route::{Route, Stop};
 pub(crate) use siblings::gives_way;

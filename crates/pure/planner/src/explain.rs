@@ -23,7 +23,8 @@ use crate::bundle::{Route, name_of};
 use crate::shard::Agent;
 
 pub use outside::remedy;
-pub use text::{display_version, roughly};
+pub use text::{display_version, roughly, shell_word};
+pub use waits::REFUSAL_REMEDY;
 
 /// What was seen of one Pipeline. Objects of other Pipelines may be among it; they are passed over.
 #[derive(Clone, Copy, Debug)]

@@ -274,8 +274,9 @@ fn is_past(step: &PromotionStep, bundles: &[&Bundle]) -> bool {
         let entry = bundle.status.as_ref().and_then(|status| status.environments.get(environment));
         entry.and_then(|entry| entry.state) == Some(PromotionState::Verified)
     };
-    let end = ended_at(failed, environment);
-    bundles.iter().any(|one| verified(one) && ended_at(one, environment) > end)
+    // Without a record nobody knows when it failed, and that is no reason to call it past.
+    let Some(end) = ended_at(failed, environment) else { return false };
+    bundles.iter().any(|one| verified(one) && ended_at(one, environment) > Some(end))
 }
 
 /// `dev → staging → prod`, or how many environments where they branch.

@@ -35,8 +35,8 @@ use crate::seal::Key;
 pub use change::rollback_of;
 pub use facts::{Hold, gate_texts, hold, image_moves};
 pub use lane::is_outside;
-pub(crate) use organisation::{is_behind, written_to};
 pub use organisation::{Ground, Organisation, target};
+pub(crate) use organisation::{is_behind, written_to};
 pub(crate) use report::TRYING_AGAIN;
 pub use report::{Report, report};
 pub use tasks::{Call, Problem, Task, TaskKind, tasks};
@@ -74,6 +74,8 @@ pub struct Snapshot<'a> {
     pub pull_request: Option<&'a PullRequest>,
     /// Whether a pull request was looked for in vain since the process started.
     pub has_no_pull_request: bool,
+    /// The commit whose check this process has set to pending, if it has shown nothing else there since.
+    pub withdrawn: Option<&'a str>,
     /// What was seen of the environment, while the step checks health.
     pub health: Option<&'a HealthFacts>,
     /// The Bundle that was verified last in the environment.
@@ -518,7 +520,8 @@ fn unproven(snapshot: &Snapshot<'_>) -> Plan {
     let step = snapshot.step;
     match is_over(step) && step.metadata.deletion_timestamp.is_none() {
         true => waiting::orphan(snapshot),
-        false => Plan::act(Effect::ForgetStatus),
+        // A step that begins again may be held before it comes to its pull request: until then nothing must be green there.
+        false => Plan::act(waiting::withdraw(snapshot).unwrap_or(Effect::ForgetStatus)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Carries out what was planned. Only writes; every write may be repeated without harm.
 
-use futures::StreamExt as _;
+use futures::future::join_all;
 use jiff::SignedDuration;
 use kardinal_api::graph::{GraphStatus, KindReference};
 use kardinal_cluster::{Answer, Writer};
@@ -39,10 +39,8 @@ pub(super) async fn act(
 ) -> Outcomes {
     let mut outcomes = Outcomes::default();
     for stage in stages {
-        let all: Vec<_> =
-            stage.into_iter().map(|effect| in_turn(turns, run(context, observation, effect))).collect();
-        let mut running = futures::stream::iter(all).buffered(WRITES);
-        while let Some(done) = running.next().await {
+        let running = stage.into_iter().map(|effect| in_turn(turns, run(context, observation, effect)));
+        for done in join_all(running).await {
             outcomes.add(done);
         }
         if outcomes.failed.is_some() {

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{Controller, Remembered, routes};
 use crate::driver::Key;
-use crate::facets;
+use crate::{Context, facets};
 
 /// What was seen of one Graph and its objects.
 pub(super) struct Observation {
@@ -61,6 +61,16 @@ pub(super) enum Unseen {
     Absent,
     /// Some watch has not told anything yet; it will say when it has.
     TooEarly,
+}
+
+/// How many nodes a Graph has, by the watch; none if it is not there.
+pub(super) fn nodes(context: &Context, (namespace, name): &Key) -> usize {
+    let view = context.watches.view([&routes::graph_gvk()]);
+    let graph = view.kind(&routes::graph_gvk()).and_then(|graphs| graphs.get(Some(namespace), name));
+    let nodes = graph
+        .map(|graph| graph.tree())
+        .and_then(|graph| graph.pointer("/spec/nodes")?.as_array().map(Vec::len));
+    nodes.unwrap_or_default()
 }
 
 /// Reads the Graph, its revisions and its objects out of the watches.

@@ -18,7 +18,7 @@ use kardinal_planner::promotion_step::{
 use kardinal_planner::seal::Key as SealKey;
 use serde_json::Value;
 
-use super::Controller;
+use super::{Controller, Memory};
 use crate::Context;
 use crate::clusters::Reached;
 use crate::driver::{Key, Next};
@@ -51,6 +51,7 @@ pub(super) struct Observation {
     gate_texts: BTreeMap<String, String>,
     pull_request: Option<PullRequest>,
     has_no_pull_request: bool,
+    withdrawn: Option<String>,
     health: Option<HealthFacts>,
     previous: Option<Bundle>,
     reverted: Option<Bundle>,
@@ -72,6 +73,7 @@ impl Observation {
             gate_texts: self.gate_texts.clone(),
             pull_request: self.pull_request.as_ref(),
             has_no_pull_request: self.has_no_pull_request,
+            withdrawn: self.withdrawn.as_deref(),
             health: self.health.as_ref(),
             previous: self.previous.as_ref(),
             reverted: self.reverted.as_ref(),
@@ -137,8 +139,8 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
             None
         }
     };
-    let (pull_request, has_no_pull_request) =
-        controller.remember(key, |memory| (memory.pull_request.clone(), memory.has_no_pull_request));
+    let Memory { pull_request, has_no_pull_request, withdrawn, .. } =
+        controller.remember(key, |memory| memory.clone());
     Ok(Observation {
         key: key.clone(),
         step,
@@ -151,6 +153,7 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         gate_texts,
         pull_request,
         has_no_pull_request,
+        withdrawn,
         health,
         previous: before,
         reverted,

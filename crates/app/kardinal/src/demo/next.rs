@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kardinal_planner::explain::{Explanation, Outcome};
+use kardinal_planner::explain::{Explanation, Outcome, shell_word};
 
 use super::board::is_for_people;
 use super::sample::{APP, IMAGE, REPOSITORY};
@@ -112,12 +112,7 @@ fn typed_in(here: &Path, program: &Path) -> PathBuf {
 
 /// A path as a shell takes it.
 fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
-    match text.chars().all(plain) {
-        true => text,
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
+    shell_word(&path.display().to_string())
 }
 
 #[cfg(test)]

@@ -113,11 +113,13 @@ impl Activity {
 }
 
 impl State {
-    /// When a connection is given up that the server's end has not ended: an answer that has an end may be completed as
-    /// long as its client takes it, and for what has none nobody waits.
+    /// When a connection is given up that the server's end has not ended. An answer that has an end may be completed as
+    /// long as its client takes it; it counts as answered when its last bytes are buffered, so a connection without
+    /// requests may still have much to send. Where nothing but watches is left, nobody waits.
     fn leaving(&self, limits: &ConnectionLimits) -> Option<Instant> {
         let since = self.leaving_since?;
-        let last = if self.requests > self.endless { self.stalled_since?.max(since) } else { since };
+        let only_watches = self.endless > 0 && self.requests == self.endless;
+        let last = if only_watches { since } else { self.stalled_since?.max(since) };
         Some(last + limits.leave)
     }
 }
@@ -341,6 +343,11 @@ mod tests {
         activity.sent(false);
         assert_eq!(due(&activity), None);
         drop((list, watch));
-        assert_eq!(due(&activity), Some((0, Overdue::Cut)));
+        assert!(
+            due(&activity).is_none_or(|(_, overdue)| overdue == Overdue::Rest),
+            "its last bytes may be on their way"
+        );
+        activity.sent(true);
+        assert_eq!(due(&activity), Some((1, Overdue::Cut)), "unless nobody takes them");
     }
 }

@@ -167,6 +167,9 @@ pub struct Presence {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::timestamp")]
     pub verified_at: Option<Timestamp>,
+    /// The Bundle that it took back, if it is a rollback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback_of: Option<String>,
     /// What it had before that, and was healthy with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Predecessor>,
@@ -180,6 +183,9 @@ pub struct Predecessor {
     pub bundle: String,
     /// How people call what it carries.
     pub version: String,
+    /// The Bundle that it took back, if it was a rollback: that one is nothing to go back to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback_of: Option<String>,
     /// When the environment was found healthy with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::timestamp")]

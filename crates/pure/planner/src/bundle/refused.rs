@@ -1,18 +1,23 @@
-//! A Graph that cannot be: it is too large, or the API server does not take it.
+//! What a Bundle needs and the API server does not take: a Graph that is too large, a write that is refused.
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kardinal_api::graph::{Graph, Node};
-use kardinal_api::kardinal::BundlePhase;
+use kardinal_api::kardinal::{Bundle, BundlePhase};
 
-use super::plan::{phase_of, recorded};
+use super::plan::{Effect, phase_of, recorded};
 use super::problem::Problem;
-use super::report::{Standing, record, report};
-use super::{Plan, Snapshot};
+use super::report::{READY, Standing, record, report};
+use super::{Plan, Snapshot, name_of};
 use crate::graph::check::excess;
 
-/// When a Graph is offered again that the API server did not take. What keeps it out may be somebody else's to change, such
-/// as a quota, and nobody tells when that has happened.
-const OFFER_AGAIN: SignedDuration = SignedDuration::from_mins(1);
+/// When an object is offered again that the API server did not take. What keeps it out may be somebody else's to change,
+/// such as a quota, and nobody tells when that has happened.
+pub const OFFER_AGAIN: SignedDuration = SignedDuration::from_mins(1);
+/// The reason of the condition of a Bundle whose Graph is not taken.
+const GRAPH_REFUSED: &str = "GraphRefused";
+/// The reason of the condition of a Bundle that failed, and whose automatic rollback is not taken.
+const ROLLBACK_REFUSED: &str = "RollbackRefused";
 
 /// A Graph has a node for each environment and for each gate at it, so a Pipeline with very many of them has none.
 pub(super) fn check_size(graph: &Graph) -> Result<(), Problem> {
@@ -25,22 +30,51 @@ pub(super) fn check_size(graph: &Graph) -> Result<(), Problem> {
         graph.spec.nodes.iter().filter(is_one).count()
     };
     let (steps, gates) = (of("PromotionStep"), of("PolicyGate"));
-    let message = format!("with {gates} gates at {steps} environments the Graph of this Bundle has {excess}");
+    let message = format!(
+        "with {gates} × PolicyGate and {steps} × PromotionStep the Graph of this Bundle has {excess}"
+    );
     Err(Problem::new("spec.environments", message)
         .hint("let fewer gates apply to the environments, or make several Pipelines of this one"))
 }
 
-/// The plan of a Bundle whose Graph the API server does not take: what it says is told, and the Bundle waits.
-pub fn refused(snapshot: &Snapshot<'_>, graph: &str, why: &str) -> Plan {
+/// The plan of a Bundle when the API server refuses one of its effects: what it says is told, and the Bundle waits.
+pub fn refused(snapshot: &Snapshot<'_>, effect: &Effect, why: &str) -> Plan {
+    let (reason, message) = match effect {
+        Effect::CreateGraph(graph) => {
+            let name = name_of(&graph.metadata);
+            (GRAPH_REFUSED, format!("the API server does not take the Graph `{name}`: {why}"))
+        }
+        Effect::CreateBundle(bundle) => {
+            let name = name_of(&bundle.metadata);
+            (
+                ROLLBACK_REFUSED,
+                format!("the API server does not take the Bundle `{name}`, which rolls back: {why}"),
+            )
+        }
+        Effect::DeleteGraph { name, .. } | Effect::DeleteBundle { name, .. } => {
+            ("DeletionRefused", format!("the API server does not delete `{name}`: {why}"))
+        }
+    };
     let standing = Standing {
         phase: phase_of(snapshot.bundle).unwrap_or(BundlePhase::Available),
         ready: "False",
-        reason: "GraphRefused".to_owned(),
-        message: format!("the API server does not take the Graph `{graph}`: {why}"),
+        reason: reason.to_owned(),
+        message,
     };
     let graph_ref = snapshot.bundle.status.as_ref().and_then(|status| status.graph_ref.clone());
     let environments = record(&recorded(snapshot), snapshot.steps);
     let (status, notes) = report(snapshot, &standing, environments, graph_ref);
     let wake = snapshot.now.saturating_add(OFFER_AGAIN).unwrap_or(Timestamp::MAX);
     Plan { status, notes, wake: Some(wake), ..Plan::default() }
+}
+
+/// What the API server says against the Graph or the rollback of a Bundle, by the Bundle's own condition.
+pub fn refusal(bundle: &Bundle) -> Option<&str> {
+    let conditions = &bundle.status.as_ref()?.conditions;
+    let refused = |one: &&Condition| {
+        one.type_ == READY
+            && one.status == "False"
+            && [GRAPH_REFUSED, ROLLBACK_REFUSED].contains(&one.reason.as_str())
+    };
+    conditions.iter().find(refused).map(|one| one.message.as_str())
 }

@@ -202,6 +202,8 @@ fn roll_back_one(snapshot: &Snapshot<'_>, pipeline: &Pipeline, name: &str, all: 
         );
     }
     let good = intent::verified_before(snapshot.siblings, name, snapshot.bundle);
+    let intent::WayBack { good, lost } =
+        intent::way_back(pipeline, snapshot.siblings, name, snapshot.bundle, good);
     match (recovery(snapshot, name), good) {
         (Some(made), _) => {
             let made = name_of(&made.metadata);
@@ -218,11 +220,10 @@ fn roll_back_one(snapshot: &Snapshot<'_>, pipeline: &Pipeline, name: &str, all: 
             note("NothingToRollBackTo", format!("no other Bundle was verified in `{name}` before this one"));
         }
     }
-    let lost = intent::lost_predecessor(pipeline, snapshot.siblings, name, snapshot.bundle, good);
     if let Some(Predecessor { bundle, version, .. }) = lost {
         let instead = match good {
             Some(good) => format!("goes back to `{}` instead", kardinal_policy::version(&good.spec)),
-            None => "keeps what has failed, for no other was verified there".to_owned(),
+            None => "keeps what has failed, for no other is known to be good there".to_owned(),
         };
         let message = format!(
             "`{name}` cannot go back to `{version}`, which it had before, because the Bundle `{bundle}` was deleted: it \

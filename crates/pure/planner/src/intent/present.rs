@@ -8,7 +8,9 @@ use std::cmp::Reverse;
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, BundleType, Pipeline, Predecessor, Presence};
 
-use super::history::{History, came, carries_kind, entry, presents as brought, reached, taken_back};
+use super::history::{
+    History, came, carries_kind, entry, has_failed, is_verified, presents as brought, reached, taken_back,
+};
 use crate::bundle::name_of;
 
 /// One thing that an environment has.
@@ -34,6 +36,7 @@ impl Present<'_> {
                     version: kardinal_policy::version(&bundle.spec),
                     promoted_at: entry.and_then(|entry| entry.promoted_at),
                     verified_at: entry.and_then(|entry| entry.verified_at),
+                    rollback_of: taken_back(bundle).map(str::to_owned),
                     before: None,
                 }
             }
@@ -93,9 +96,11 @@ pub(crate) fn with_before(
         bundle: name_of(&good.metadata).to_owned(),
         version: kardinal_policy::version(&good.spec),
         verified_at: entry(good, environment).and_then(|entry| entry.verified_at),
+        rollback_of: taken_back(good).map(str::to_owned),
     });
-    // What goes back lies below what the record tells.
-    let last = record_of(pipeline, environment, presence.kind).filter(|_| taken_back(bundle).is_none());
+    // What goes back lies below what the record tells of another Bundle.
+    let last = record_of(pipeline, environment, presence.kind)
+        .filter(|last| last.bundle == presence.bundle || taken_back(bundle).is_none());
     let remembered = last.and_then(|last| match last.bundle == presence.bundle {
         true => last.before.clone(),
         false if last.version == presence.version => last.before.clone(),
@@ -105,9 +110,47 @@ pub(crate) fn with_before(
     Presence { before, ..presence }
 }
 
+/// What an environment goes back to from a Bundle.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WayBack<'a> {
+    /// The Bundle whose content comes back. Absent: there is none.
+    pub(crate) good: Option<&'a Bundle>,
+    /// The version that should come back, where no Bundle with it exists any more.
+    pub(crate) lost: Option<Predecessor>,
+}
+
+/// What an environment goes back to where the Bundle of the version that it was healthy with before may be deleted. `good`
+/// is what the Bundles alone say: without the deleted one they may take a version for good that it had taken back.
+pub(crate) fn way_back<'a>(
+    pipeline: &Pipeline,
+    bundles: &[&'a Bundle],
+    environment: &str,
+    current: &Bundle,
+    good: Option<&'a Bundle>,
+) -> WayBack<'a> {
+    let Some(lost) = lost_predecessor(pipeline, bundles, environment, current, good) else {
+        return WayBack { good, lost: None };
+    };
+    let has_it = |bundle: &&Bundle| {
+        kardinal_policy::version(&bundle.spec) == lost.version
+            && carries_kind(bundle, current.spec.kind())
+            && is_verified(bundle, environment)
+            && !has_failed(bundle, environment)
+    };
+    let same = bundles.iter().copied().filter(has_it).max_by_key(|bundle| came(bundle, environment));
+    match same {
+        Some(_) => WayBack { good: same, lost: None },
+        None => {
+            let was_taken_back =
+                |good: &&Bundle| lost.rollback_of.as_deref() == Some(name_of(&good.metadata));
+            WayBack { good: good.filter(|good| !was_taken_back(good)), lost: Some(lost) }
+        }
+    }
+}
+
 /// The version that an environment was healthy with before a Bundle came, where the Bundle that brought that version does
-/// not exist any more and no later one does: `good`, which can be gone back to, lies further back.
-pub(crate) fn lost_predecessor(
+/// not exist any more and no later one does: `good` lies further back.
+fn lost_predecessor(
     pipeline: &Pipeline,
     bundles: &[&Bundle],
     environment: &str,
@@ -136,7 +179,8 @@ fn healthy(record: &Presence) -> Option<Predecessor> {
         return record.before.clone();
     }
     let (bundle, version) = (record.bundle.clone(), record.version.clone());
-    Some(Predecessor { bundle, version, verified_at: record.verified_at })
+    let rollback_of = record.rollback_of.clone();
+    Some(Predecessor { bundle, version, verified_at: record.verified_at, rollback_of })
 }
 
 fn record_of<'a>(pipeline: &'a Pipeline, environment: &str, kind: BundleType) -> Option<&'a Presence> {

@@ -7,7 +7,7 @@ use super::create::{HEAD, in_time, name_head};
 use super::history::{
     FORCE, History, carries_kind, has_failed, is_under_way, is_verified, parts, taken_back,
 };
-use super::present::{Present, gone, lost_predecessor, present};
+use super::present::{Present, WayBack, gone, present, way_back};
 use super::request::SOURCE_ANNOTATION;
 use super::wish::{Answer, Wish, already, lost};
 use crate::bundle::names::short_hash;
@@ -101,8 +101,8 @@ fn fallback<'a>(wish: &Wish<'a>, current: &Bundle, history: &History<'a>) -> Res
         );
         return Err(Problem::new(FORCE, message).hint("wait for it, or go further back with `--force`"));
     }
-    let good = history.fallback();
-    let lost = lost_predecessor(wish.pipeline, wish.bundles, environment, current, good);
+    let WayBack { good, lost } =
+        way_back(wish.pipeline, wish.bundles, environment, current, history.fallback());
     if let Some(lost) = lost.filter(|_| good.is_none() || !wish.force) {
         return Err(skipped(environment, &lost, good));
     }

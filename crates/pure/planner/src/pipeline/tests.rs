@@ -88,6 +88,11 @@ fn a_failure_before_a_later_verification_does_not_degrade_the_pipeline() {
         });
         assert_eq!(plan.status.unwrap().phase, Some(wanted), "{at}");
     }
+    // Where nothing is on record of its end, it may be the last thing that happened.
+    let verified = "{environments: {prod: {state: Verified, verifiedAt: '2026-04-09T09:40:00Z'}}}";
+    let bundles =
+        [bundle("pinned", "2026-04-09T09:00:00Z", verified), bundle("b", "2026-04-09T09:10:00Z", "{}")];
+    assert!(!is_past(&step("prod", 2, "Failed"), &bundles.iter().collect::<Vec<_>>()));
 }
 
 #[test]

@@ -340,6 +340,22 @@ pub(super) fn orphan(snapshot: &Snapshot<'_>) -> Plan {
     Plan { effect, ..Plan::default() }
 }
 
+/// How the check of the step's own pull request is taken back before a status is forgotten, and with it the memory of what
+/// the check shows. `None`: there is nothing to take back.
+pub(super) fn withdraw(snapshot: &Snapshot<'_>) -> Option<Effect> {
+    if !promoting::has_finalizer(snapshot) || snapshot.has_no_pull_request || super::is_over(snapshot.step) {
+        return None;
+    }
+    let Some(found) = snapshot.pull_request else { return Some(change::find(snapshot.step)) };
+    let is_shown = found.state == PullRequestState::Open && snapshot.withdrawn != Some(found.head.as_str());
+    is_shown.then(|| Effect::SetCommitStatus {
+        sha: found.head.clone(),
+        context: change::status_context(snapshot.step),
+        state: CommitState::Pending,
+        description: "what is known of this promotion was lost: it is looked at again".to_owned(),
+    })
+}
+
 /// The way to close a pull request that was open when last heard of. It is read first: it may be merged by now.
 pub(super) fn close(snapshot: &Snapshot<'_>, draft: &Draft<'_>, comment: String) -> Option<Effect> {
     if draft.output(draft::PR_STATE) != Some("open") {

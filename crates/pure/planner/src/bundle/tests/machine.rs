@@ -299,7 +299,7 @@ fn a_bundle_whose_graph_would_be_too_large_says_how_large() {
         assert!(plan.effects.is_empty());
         assert_eq!(world.phase(A), Some(BundlePhase::Failed));
         let ready = world.ready(A);
-        let told = format!("with {gates} gates at 2 environments the Graph of this Bundle has ");
+        let told = format!("with {gates} × PolicyGate and 2 × PromotionStep the Graph of this Bundle has ");
         assert!(ready.starts_with(&format!("False GraphTooLarge: spec.environments: {told}")), "{ready}");
         assert!(ready.contains(said) && ready.contains("let fewer gates apply"), "{ready}");
     }

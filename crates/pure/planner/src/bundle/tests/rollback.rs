@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kardinal_api::kardinal::{Bundle, BundlePhase, OnReject, PromotionState};
 
 use super::world::{World, bundle, line, now, pipeline};
-use crate::bundle::{Effect, Plan};
+use crate::bundle::{Effect, OFFER_AGAIN, Plan, refusal, refused};
 
 const GOOD: &str = "my-app-v1-1712567890";
 const BAD: &str = "my-app-v2-1712567999";
@@ -74,6 +74,31 @@ fn the_environment_that_received_it_comes_back() {
     world.pass(BAD);
     assert_eq!(world.bundles.len(), 3);
     assert!(world.pass(BAD).effects.is_empty());
+}
+
+#[test]
+fn a_rollback_that_the_server_does_not_take_is_told_and_the_bundle_does_not_end_without_it() {
+    let mut world = world();
+    fail(&mut world, "dev", true);
+    let plan = world.plan(BAD);
+    let effect = plan.effects.iter().find(|effect| matches!(effect, Effect::CreateBundle(_))).unwrap();
+    let told = world.decide(BAD, |snapshot| refused(snapshot, effect, "exceeded quota: 10 Bundles"));
+    assert!(told.effects.is_empty());
+    assert_eq!(told.wake, Some(world.now + OFFER_AGAIN));
+    assert!(told.notes.iter().any(|note| note.warning && note.reason == "RollbackRefused"));
+    world.bundle_mut(BAD).status = told.status;
+    let Effect::CreateBundle(back) = effect else { unreachable!() };
+    assert_eq!(
+        world.ready(BAD),
+        format!(
+            "False RollbackRefused: the API server does not take the Bundle `{}`, which rolls back: exceeded quota: 10 \
+             Bundles",
+            back.metadata.name.as_deref().unwrap()
+        )
+    );
+    assert!(refusal(world.bundle(BAD)).is_some_and(|said| said.contains("exceeded quota")));
+    // When it is taken, everything goes on as if nothing had been.
+    assert_eq!(world.plan(BAD).effects, plan.effects);
 }
 
 #[test]
@@ -245,6 +270,58 @@ fn a_predecessor_that_was_deleted_is_told() {
     fail(&mut world, "dev", true);
     let plan = world.pass(BAD);
     assert!(plan.notes.iter().all(|note| note.reason != "PredecessorDeleted"), "{:?}", plan.notes);
+}
+
+#[test]
+fn what_was_taken_back_does_not_come_back_because_the_rollback_was_deleted() {
+    const TAKEN_BACK: &str = "my-app-v1-5-1712567900";
+    for same_version_is_there in [true, false] {
+        let mut bundles = vec![versioned(TAKEN_BACK, "1.5", 3), versioned(BAD, "2", 9)];
+        bundles.push(versioned(GOOD, "1", 0));
+        let mut world = World::new(line(&["dev"]), bundles);
+        world.verify(GOOD, &["dev"]);
+        world.now += SignedDuration::from_secs(10);
+        world.verify(TAKEN_BACK, &["dev"]);
+        world.now += SignedDuration::from_secs(10);
+        let back = take_back_to(&mut world, TAKEN_BACK, GOOD, "dev");
+        note_down(&mut world);
+        let is_gone = |name: Option<&str>| {
+            name == Some(back.as_str()) || (!same_version_is_there && name == Some(GOOD))
+        };
+        world.bundles.retain(|bundle| !is_gone(bundle.metadata.name.as_deref()));
+        note_down(&mut world);
+        world.now += SignedDuration::from_secs(10);
+        world.pass(BAD);
+        world.set(BAD, "dev", PromotionState::HealthChecking);
+        world.pass(BAD);
+        note_down(&mut world);
+        world.set(BAD, "dev", PromotionState::Failed);
+        let plan = world.pass(BAD);
+        let brought: Vec<&str> =
+            created(&plan).iter().map(|one| one.spec.artifacts.images[0].reference.as_str()).collect();
+        match same_version_is_there {
+            true => assert_eq!(brought, ["ghcr.io/myorg/my-app:1"], "{}", world.ready(BAD)),
+            false => assert!(
+                brought.is_empty() && world.ready(BAD).contains("keeps what has failed"),
+                "{brought:?}"
+            ),
+        }
+    }
+}
+
+/// A verified rollback from one Bundle to the content of another; its name.
+fn take_back_to(world: &mut World, from: &str, to: &str, environment: &str) -> String {
+    let name = format!("{to}-rollback");
+    let mut back = world.bundle(to).clone();
+    back.status = None;
+    back.metadata.name = Some(name.clone());
+    back.metadata.uid = Some(format!("uid-{name}"));
+    back.metadata.creation_timestamp = Some(Time(world.now));
+    back.spec.provenance =
+        Some(kardinal_api::kardinal::Provenance { rollback_of: Some(from.to_owned()), ..Default::default() });
+    world.bundles.push(back);
+    world.verify(&name, &[environment]);
+    name
 }
 
 #[test]

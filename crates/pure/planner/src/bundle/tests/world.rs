@@ -125,12 +125,17 @@ impl World {
     }
 
     pub(super) fn plan(&self, name: &str) -> Plan {
+        self.decide(name, plan)
+    }
+
+    /// What is decided about a Bundle from everything that exists.
+    pub(super) fn decide(&self, name: &str, decide: impl FnOnce(&Snapshot<'_>) -> Plan) -> Plan {
         let bundle = self.bundle(name);
         let siblings: Vec<&Bundle> =
             self.bundles.iter().filter(|other| other.metadata.name != bundle.metadata.name).collect();
         let steps: Vec<&PromotionStep> =
             self.steps.iter().filter(|step| step.spec.bundle_ref == name).collect();
-        plan(&Snapshot {
+        decide(&Snapshot {
             bundle,
             pipeline: self.pipeline.as_ref(),
             siblings: &siblings,

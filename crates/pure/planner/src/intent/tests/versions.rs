@@ -590,6 +590,10 @@ fn a_rollback_that_skips_a_deleted_version_has_to_be_meant() {
     assert_eq!(life.back("prod"), "2");
     note_down(&mut life);
     assert_eq!(before(&life), "1");
+    let gone = life.bundles.remove(0);
+    note_down(&mut life);
+    assert_eq!(before(&life), "1", "a rollback's own record outlives it, too");
+    life.bundles.insert(0, gone);
     assert_eq!(life.back("prod"), "1");
 }
 

@@ -121,7 +121,23 @@ fn no_commit_is_merged_but_the_controllers_own_for_the_place_it_was_made_for() {
     for (what, change) in changes {
         scene.step = good.clone();
         change(&mut scene.step);
+        scene.withdrawn = None;
+        let head = scene.pull_request.as_ref().map(|found| found.head.clone());
+        // Before the record is forgotten, and with it what the check shows, nothing is green any more.
+        match plan(&scene.snapshot()).effect {
+            Some(Effect::SetCommitStatus { sha, state: CommitState::Pending, .. }) => {
+                assert_eq!(Some(sha), head, "{what}");
+            }
+            other => panic!("{what}: {other:?}"),
+        }
+        scene.withdrawn = head;
         assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::ForgetStatus), "{what}");
+        scene.withdrawn = None;
+        let opened = scene.pull_request.take();
+        assert!(matches!(plan(&scene.snapshot()).effect, Some(Effect::FindPullRequest { .. })), "{what}");
+        scene.has_no_pull_request = true;
+        assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::ForgetStatus), "{what}: there is none");
+        (scene.has_no_pull_request, scene.pull_request) = (false, opened);
     }
 }
 
@@ -236,6 +252,7 @@ fn another_bundle_of_the_same_name_inherits_no_progress() {
     shown(&mut scene);
     assert!(matches!(plan(&scene.snapshot()).effect, Some(Effect::MergePullRequest { .. })));
     scene.bundle.as_mut().unwrap().metadata.uid = Some("second".to_owned());
+    scene.withdrawn = scene.pull_request.as_ref().map(|found| found.head.clone());
     assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::ForgetStatus));
 }
 
