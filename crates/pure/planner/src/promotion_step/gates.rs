@@ -7,7 +7,7 @@ use kardinal_policy::{GATE_TEMPLATE_LABEL, Scope, freshness};
 
 use super::draft::{self, output};
 use super::organisation::Answer;
-use super::{Organisation, PullRequest, Snapshot, change, check, waiting};
+use super::{Hold, Organisation, PullRequest, Snapshot, change, check, waiting};
 
 /// Under this name the evidence tells that a merge disregarded a pause.
 const PAUSED: &str = "paused";
@@ -135,8 +135,10 @@ fn disregarded(
     };
     // A pause that came after the merge has held nobody.
     let hold = snapshot.hold.as_ref().filter(|hold| hold.since.is_none_or(|since| since <= at));
+    // `spec.paused` has no time. If the check told of it, it was there before the merge.
+    let is_known = |hold: &Hold| hold.since.is_some() || is_shown(snapshot, pull_request);
     let paused = hold.map(|hold| GateEvidence {
-        evaluated_at: hold.since.map(|_| at),
+        evaluated_at: is_known(hold).then_some(at),
         ..failed(PAUSED, hold.why.clone())
     });
     let strange =
@@ -150,6 +152,12 @@ fn disregarded(
         ..failed(NOT_ASKED, "they could not be asked: the Bundle does not exist any more".to_owned())
     });
     paused.into_iter().chain(strange).chain(not_asked)
+}
+
+/// Whether the check says what it would say now.
+fn is_shown(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> bool {
+    let shown = snapshot.step.status.as_ref().and_then(|status| output(status, draft::STATUS_KEY));
+    shown == Some(waiting::status_key(snapshot, pull_request).as_str())
 }
 
 fn not_on_record(pull_request: &PullRequest) -> String {

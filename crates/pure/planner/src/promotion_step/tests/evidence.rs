@@ -46,16 +46,17 @@ fn nobody_is_accused_of_a_commit_that_was_merged_before_anybody_looked_at_it() {
 #[test]
 fn a_merge_forced_over_a_pause_is_on_record_unless_the_pause_came_later() {
     let cases = [
-        // Nobody knows since when, so nobody is accused.
-        (None, true, None),
-        (Some("2026-04-14T14:04:00Z"), true, Some("alice")),
-        (Some("2026-04-14T14:06:00Z"), false, None),
+        // Nobody knows since when: the check tells whether it was before.
+        (None, true, true, Some("alice")),
+        (None, false, true, None),
+        (Some("2026-04-14T14:04:00Z"), true, true, Some("alice")),
+        (Some("2026-04-14T14:06:00Z"), true, false, None),
     ];
-    for (since, told, by) in cases {
+    for (since, shown, told, by) in cases {
         let mut scene = Scene::reviewed().opened().kept();
         scene.hold = Some(Hold { why: "hands off".to_owned(), since: since.map(time) });
         // What people see of a pause that they disregard is that the check is not green.
-        let mut scene = scene.kept();
+        let mut scene = if shown { scene.kept() } else { scene };
         scene.pass(SignedDuration::from_mins(7));
         scene.pull_request = Some(merged_pull_request());
         scene.plan();
