@@ -90,6 +90,8 @@ fn one_team_whose_calls_hang_cannot_stop_another() -> anyhow::Result<()> {
 const GATES: usize = 150;
 /// So many writes of a namespace's Graphs are under way at a time.
 const WRITES: usize = 32;
+/// A Graph with so many nodes is huge.
+const HUGE: usize = 256;
 
 #[test]
 fn one_team_with_very_many_gates_has_few_writes_under_way() -> anyhow::Result<()> {
@@ -230,6 +232,48 @@ fn one_team_whose_graphs_hang_cannot_stop_the_graphs_of_another() -> anyhow::Res
                 Ok(found.map(|_| ()).ok_or_else(|| "it has written nothing".to_owned()))
             })
             .await
+    })
+}
+
+#[test]
+fn one_teams_huge_graphs_are_looked_at_one_after_the_other() -> anyhow::Result<()> {
+    in_memory_overheard(promotions(), async |world, requests| {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let counted = begun.clone();
+        requests.judged_by(move |heard| {
+            let is_one = heard.kind == Kind::Write && heard.what.contains(NOISY);
+            if is_one && heard.what.contains("/configmaps/") {
+                counted.fetch_add(1, Ordering::Relaxed);
+                return Fate::Silent;
+            }
+            Fate::Pass
+        });
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(NOISY.to_owned());
+        Api::<Namespace>::all(world.client.clone()).create(&PostParams::default(), &namespace).await?;
+        for name in ["first", "second", "third"] {
+            let texts = (0..HUGE).map(|at| json!({"id": format!("text{at}"), "def": {"text": "x"}}));
+            let nodes: Vec<Value> =
+                texts.chain([json!({"id": "one", "template": number(name, "1")})]).collect();
+            apply(&world.client, NOISY, &graph(name, json!(nodes))).await?;
+        }
+        world
+            .eventually("one of them writes", async || {
+                Ok(if begun.load(Ordering::Relaxed) > 0 { Ok(()) } else { Err("not yet".to_owned()) })
+            })
+            .await?;
+        let small = graph("one", json!([{"id": "one", "template": number("one", "1")}]));
+        apply(&world.client, &world.namespace, &small).await?;
+        let configs: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.namespace);
+        world
+            .eventually("the Graph of another team goes on", async || {
+                let found = configs.get_opt("one").await?;
+                Ok(found.map(|_| ()).ok_or_else(|| "it has written nothing".to_owned()))
+            })
+            .await?;
+        let begun = begun.load(Ordering::Relaxed);
+        ensure!(begun == 1, "{begun} huge Graphs of one team are under way");
+        Ok(())
     })
 }
 
