@@ -39,6 +39,7 @@ pub(super) fn check_size(graph: &Graph) -> Result<(), Problem> {
 
 /// The plan of a Bundle when the API server refuses one of its effects: what it says is told, and the Bundle waits.
 pub fn refused(snapshot: &Snapshot<'_>, effect: &Effect, why: &str) -> Plan {
+    let wake = snapshot.now.saturating_add(OFFER_AGAIN).unwrap_or(Timestamp::MAX);
     let (reason, message) = match effect {
         Effect::CreateGraph(graph) => {
             let name = name_of(&graph.metadata);
@@ -51,8 +52,9 @@ pub fn refused(snapshot: &Snapshot<'_>, effect: &Effect, why: &str) -> Plan {
                 format!("the API server does not take the Bundle `{name}`, which rolls back: {why}"),
             )
         }
-        Effect::DeleteGraph { name, .. } | Effect::DeleteBundle { name, .. } => {
-            ("DeletionRefused", format!("the API server does not delete `{name}`: {why}"))
+        // What ends stays on record as it ended: that something is left over changes nothing about it.
+        Effect::DeleteGraph { .. } | Effect::DeleteBundle { .. } => {
+            return Plan { wake: Some(wake), ..Plan::default() };
         }
     };
     let standing = Standing {
@@ -64,7 +66,6 @@ pub fn refused(snapshot: &Snapshot<'_>, effect: &Effect, why: &str) -> Plan {
     let graph_ref = snapshot.bundle.status.as_ref().and_then(|status| status.graph_ref.clone());
     let environments = record(&recorded(snapshot), snapshot.steps);
     let (status, notes) = report(snapshot, &standing, environments, graph_ref);
-    let wake = snapshot.now.saturating_add(OFFER_AGAIN).unwrap_or(Timestamp::MAX);
     Plan { status, notes, wake: Some(wake), ..Plan::default() }
 }
 

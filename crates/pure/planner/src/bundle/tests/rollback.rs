@@ -97,6 +97,10 @@ fn a_rollback_that_the_server_does_not_take_is_told_and_the_bundle_does_not_end_
         )
     );
     assert!(refusal(world.bundle(BAD)).is_some_and(|said| said.contains("exceeded quota")));
+    // What cannot be cleared away is offered again and changes no record.
+    let left = Effect::DeleteGraph { name: "my-app".to_owned(), uid: "u".to_owned() };
+    let kept = world.decide(BAD, |snapshot| refused(snapshot, &left, "forbidden"));
+    assert!(kept.status.is_none() && kept.notes.is_empty() && kept.wake.is_some());
     // When it is taken, everything goes on as if nothing had been.
     assert_eq!(world.plan(BAD).effects, plan.effects);
 }
