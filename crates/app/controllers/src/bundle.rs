@@ -1,6 +1,7 @@
 //! The Bundle controller.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::{Discriminant, discriminant};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
@@ -33,6 +34,7 @@ pub(crate) struct Controller {
 
 /// Something that the API server did not take.
 struct Refusal {
+    what: Discriminant<Effect>,
     why: String,
     /// Until when it is not offered again.
     until: Timestamp,
@@ -213,12 +215,13 @@ impl Controller {
         now: Timestamp,
     ) -> Result<Option<(&'p Effect, String)>, String> {
         let pipeline = observation.pipeline.as_ref().and_then(|pipeline| pipeline.metadata.generation);
-        let lately = lock(&self.refusals)
-            .get(key)
-            .filter(|refusal| refusal.until > now && refusal.pipeline == pipeline)
-            .map(|refusal| refusal.why.clone());
-        if let (Some(why), Some(effect)) = (lately, plan.effects.first()) {
-            return Ok(Some((effect, why)));
+        if let Some(effect) = plan.effects.first()
+            && let Some(refusal) = lock(&self.refusals).get(key)
+            && refusal.what == discriminant(effect)
+            && refusal.until > now
+            && refusal.pipeline == pipeline
+        {
+            return Ok(Some((effect, refusal.why.clone())));
         }
         for effect in &plan.effects {
             match write(&self.context, &key.0, effect).await {
@@ -226,7 +229,7 @@ impl Controller {
                 Answer::Done(()) | Answer::Gone(_) | Answer::Conflict(_) => {}
                 Answer::Refused(why) => {
                     let until = now + planner::OFFER_AGAIN;
-                    let refusal = Refusal { why: why.clone(), until, pipeline };
+                    let refusal = Refusal { what: discriminant(effect), why: why.clone(), until, pipeline };
                     lock(&self.refusals).insert(key.clone(), refusal);
                     return Ok(Some((effect, why)));
                 }

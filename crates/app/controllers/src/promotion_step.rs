@@ -159,14 +159,11 @@ impl Controller {
                     memory.pull_request = Some(found.clone());
                     memory.has_no_pull_request = false;
                 }
-                // Where there is no forge, or it lets nobody in, there is nothing to find.
-                (Effect::FindPullRequest { .. }, Outcome::NoPullRequest | Outcome::Blocked { .. }) => {
-                    memory.has_no_pull_request = true
-                }
-                // A forge that refuses to show it shows nothing else either, however often it is asked.
+                (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) => memory.has_no_pull_request = true,
+                // Credentials are the team's: that they do not work now is no reason to give up.
                 (
                     Effect::SetCommitStatus { sha, state, .. },
-                    Outcome::Done | Outcome::Shown { .. } | Outcome::Blocked { .. } | Outcome::Refused { .. },
+                    Outcome::Done | Outcome::Shown { .. } | Outcome::Refused { .. },
                 ) => memory.withdrawn = (*state == CommitState::Pending).then(|| sha.clone()),
                 // A definite no changes nothing: reading again would only take back what was just written down.
                 (_, Outcome::Blocked { .. } | Outcome::Conflict { certain: true, .. }) => {}

@@ -1,9 +1,9 @@
 //! A step whose pull request waits for a merge: by people, or by the controller itself for a mere record.
 
-use kardinal_api::kardinal::{BundleType, PromotionState};
+use kardinal_api::kardinal::{Bundle, BundleType, PromotionState};
 
 use super::draft::{self, Draft, output};
-use super::tasks::{Task, TaskKind, reviewed, tasks};
+use super::tasks::{Task, TaskKind, opens_pull_request, reviewed, tasks};
 use super::{
     CommitOrder, CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change, gates,
     organisation, pending, promoting,
@@ -346,14 +346,16 @@ pub(super) fn withdraw(snapshot: &Snapshot<'_>) -> Option<Effect> {
     if !promoting::has_finalizer(snapshot) || snapshot.has_no_pull_request || super::is_over(snapshot.step) {
         return None;
     }
-    let Some(found) = snapshot.pull_request else { return Some(change::find(snapshot.step)) };
+    let Some(found) = snapshot.pull_request else {
+        // Others may be in a repository that no forge serves.
+        let opens_one = |bundle: &Bundle| {
+            tasks(&snapshot.step.spec, bundle.spec.kind()).is_ok_and(|tasks| opens_pull_request(&tasks))
+        };
+        return snapshot.bundle.is_some_and(opens_one).then(|| change::find(snapshot.step));
+    };
     let is_shown = found.state == PullRequestState::Open && snapshot.withdrawn != Some(found.head.as_str());
-    is_shown.then(|| Effect::SetCommitStatus {
-        sha: found.head.clone(),
-        context: change::status_context(snapshot.step),
-        state: CommitState::Pending,
-        description: "what is known of this promotion was lost: it is looked at again".to_owned(),
-    })
+    let why = "what is known of this promotion was lost: it is looked at again";
+    is_shown.then(|| not_green(snapshot, &found.head, why))
 }
 
 /// The way to close a pull request that was open when last heard of. It is read first: it may be merged by now.
