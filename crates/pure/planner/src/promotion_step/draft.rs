@@ -106,6 +106,15 @@ impl<'a> Draft<'a> {
         self.status.message = Some(message.into());
     }
 
+    /// Says what holds the step. A change that is held has not begun: what happens meanwhile is not its doing.
+    pub(super) fn hold(&mut self, why: impl Into<String>) {
+        self.say(why);
+        if self.status.state == Some(PromotionState::Promoting) {
+            let running = self.status.steps.iter_mut().filter(|task| task.state == TaskState::InProgress);
+            running.for_each(|task| task.started_at = None);
+        }
+    }
+
     /// A warning that is no transition.
     pub(super) fn warn(&mut self, reason: &str, message: impl Into<String>) {
         self.notes.push(Note { warning: true, reason: reason.to_owned(), message: message.into() });

@@ -312,6 +312,6 @@ pub(super) fn ask_again(snapshot: &Snapshot<'_>) -> Timestamp {
 /// The plan of a step that may not change Git now.
 pub(super) fn hold(snapshot: &Snapshot<'_>, why: String) -> Plan {
     let mut draft = Draft::new(snapshot);
-    draft.say(why);
+    draft.hold(why);
     draft.plan()
 }

@@ -12,7 +12,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let bundle = match go_ahead(snapshot) {
         Ok(bundle) => bundle,
         Err(Wait::Here(waiting)) => {
-            draft.say(waiting);
+            draft.hold(waiting);
             return draft.plan();
         }
         Err(Wait::Outside(waiting)) => {

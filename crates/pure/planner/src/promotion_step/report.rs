@@ -52,7 +52,7 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
     let mut draft = Draft::new(snapshot);
     let retry = match outcome {
         Outcome::Held { message } => {
-            draft.say(message);
+            draft.hold(message);
             // What holds it brings the next pass about; without a pause the same change would be built at once again.
             Some(pause(1))
         }

@@ -162,10 +162,23 @@ fn verdict(snapshot: &Snapshot<'_>, status: &PromotionStepStatus, facts: &Health
         images: &images,
         commit: promoted_commit(status),
         contains: &facts.contains,
-        since: status.promoted_at.filter(|_| output(status, draft::CHANGED) != Some("false")),
+        since: changed_since(snapshot, status),
         baseline: output(status, draft::HEALTH_BASELINE),
     };
     health::verdict(&facts.target, &facts.objects, &expected)
+}
+
+/// Since when at the earliest the environment can have the change; `None` where nothing was to be changed. A push that was
+/// made shows at once, even if it is written down only after a second try.
+fn changed_since(snapshot: &Snapshot<'_>, status: &PromotionStepStatus) -> Option<Timestamp> {
+    let promoted_at = status.promoted_at.filter(|_| output(status, draft::CHANGED) != Some("false"))?;
+    if status.merged_at.is_some() {
+        return Some(promoted_at);
+    }
+    let tasks = waiting::current_tasks(snapshot);
+    let push = tasks.iter().position(|task| task.kind == TaskKind::Push);
+    let pushing = push.and_then(|index| status.steps.get(index)).and_then(|task| task.started_at);
+    Some(pushing.map_or(promoted_at, |pushing| pushing.min(promoted_at)))
 }
 
 fn brings_no_image(snapshot: &Snapshot<'_>) -> bool {

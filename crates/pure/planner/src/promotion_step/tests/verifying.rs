@@ -280,6 +280,31 @@ fn where_nothing_proves_a_config_bundle_the_status_says_not_proven_and_the_soak_
 }
 
 #[test]
+fn what_came_between_a_push_and_its_record_proves_it_and_what_came_while_it_was_held_does_not() {
+    for (held_at_first, state) in [(false, PromotionState::Verified), (true, PromotionState::HealthChecking)]
+    {
+        let mut scene = Scene::new(json!({}));
+        scene.bundle = Some(config_bundle());
+        scene.plan();
+        assert_eq!(scene.state(), PromotionState::Promoting);
+        let begun = scene.now;
+        if held_at_first {
+            scene.hold = held("the Pipeline is paused");
+            scene.plan();
+            scene.hold = None;
+        }
+        // The first record of it was lost.
+        scene.pass(SignedDuration::from_secs(5));
+        let mut scene = scene.pushed();
+        let mut rolled_out = deployment("1.28.0");
+        rolled_out["metadata"]["managedFields"] = json!([{"manager": "argocd", "time": begun.to_string()}]);
+        scene.health = Some(facts(vec![rolled_out]));
+        scene.plan();
+        assert_eq!(scene.state(), state, "held: {held_at_first}: {}", scene.message());
+    }
+}
+
+#[test]
 fn the_end_that_is_told_is_the_end_that_comes() {
     let mut config = Scene::new(json!({"health": {"cluster": "eu"}}));
     config.bundle = Some(config_bundle());
