@@ -3,6 +3,7 @@
 use kardinal_api::kardinal::{BUNDLE_LABEL, PIPELINE_LABEL, SHARD_LABEL};
 use kardinal_cluster::Facet;
 use kardinal_graph::{Gvk, referring_graphs};
+use kardinal_planner::promotion_step::promotion_branch;
 use kardinal_policy::{FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL};
 use serde_json::Value;
 
@@ -42,9 +43,9 @@ pub(crate) const MOVING_PIPELINE: &str = "moving in Pipeline";
 pub(crate) const MOVING_TO: &str = "moving to";
 /// A step that is under way, by a gate that it must pass.
 pub(crate) const MOVING_PAST: &str = "moving past gate";
-/// A step that is under way, by the branch of its pull request.
-pub(crate) const MOVING_BY: &str = "moving by branch";
-/// A step whose pull request waits for people; all of them have "".
+/// A step whose pull request may still be merged, by its branch.
+pub(crate) const BRANCH: &str = "branch";
+/// A step whose pull request may still be merged; all of them have "".
 pub(crate) const MERGING: &str = "merging";
 
 /// A step that has a shard; all of them have "".
@@ -118,6 +119,12 @@ fn of_step(step: &Value, all: &mut Vec<Facet>) {
     if state == "Verified" {
         all.push((VERIFIED, bundle.to_owned()));
     }
+    let namespace = text(step, "/metadata/namespace");
+    // What the step is about decides, and not what somebody may have written into its status.
+    if state != "Verified" {
+        all.push((BRANCH, promotion_branch(namespace, bundle, environment)));
+        all.push((MERGING, String::new()));
+    }
     let ended = matches!(state, "Verified" | "Failed");
     // One that has ended may still have to close its pull request.
     if ended && text(step, "/status/outputs/prState") != "open" {
@@ -127,13 +134,6 @@ fn of_step(step: &Value, all: &mut Vec<Facet>) {
     all.push((MOVING_BUNDLE, bundle.to_owned()));
     all.push((MOVING_PIPELINE, pipeline.to_owned()));
     all.push((MOVING_TO, place(pipeline, environment)));
-    let branch = text(step, "/status/outputs/branch");
-    if !branch.is_empty() {
-        all.push((MOVING_BY, branch.to_owned()));
-    }
-    if state == "WaitingForMerge" {
-        all.push((MERGING, String::new()));
-    }
     let gates = step.pointer("/spec/requiredGates").and_then(Value::as_array).into_iter().flatten();
     all.extend(gates.filter_map(Value::as_str).map(|gate| (MOVING_PAST, gate.to_owned())));
 }
@@ -170,20 +170,24 @@ mod tests {
             })
         };
         let cases = [
-            ("Pending", "", 1, 0),
+            ("", "", 1, 1),
+            ("Pending", "", 1, 1),
             ("WaitingForMerge", "open", 1, 1),
             ("Verified", "merged", 0, 0),
-            ("Failed", "open", 1, 0),
-            ("Failed", "closed", 0, 0),
+            ("Failed", "open", 1, 1),
+            ("Failed", "closed", 0, 1),
         ];
         for (state, pull_request, moving, merging) in cases {
             let count = |facet| {
                 found_by("kardinal.io/v1alpha1", "PromotionStep", &step(state, pull_request), facet).len()
             };
-            for facet in [MOVING_BUNDLE, MOVING_PIPELINE, MOVING_TO, MOVING_PAST, MOVING_BY] {
+            for facet in [MOVING_BUNDLE, MOVING_PIPELINE, MOVING_TO, MOVING_PAST] {
                 assert_eq!(count(facet), moving, "{state} {pull_request}: {facet}");
             }
-            assert_eq!(count(MERGING), merging, "{state} {pull_request}");
+            // Whoever opens a pull request again can merge it.
+            for facet in [MERGING, BRANCH] {
+                assert_eq!(count(facet), merging, "{state} {pull_request}: {facet}");
+            }
             assert_eq!((count(BUNDLE), count(PIPELINE)), (1, 1), "{state}");
         }
     }

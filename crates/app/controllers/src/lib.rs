@@ -223,8 +223,12 @@ impl Controllers {
 
     /// A forge told that something has happened in one of these repositories, known by its URLs. Answers the steps that
     /// wait for it and are carried out by another process; `None`: on standby nothing is known of any step.
-    pub fn repository_changed(&self, urls: &[String]) -> Option<Vec<(String, String)>> {
-        self.with(|running| running.repository_changed(urls))
+    pub fn repository_changed(
+        &self,
+        urls: &[String],
+        pull_request: Option<u64>,
+    ) -> Option<Vec<(String, String)>> {
+        self.with(|running| running.repository_changed(urls, pull_request))
     }
 
     /// Somebody has pushed to a repository of the local forge.
@@ -379,9 +383,9 @@ impl Running {
         });
     }
 
-    fn repository_changed(&self, urls: &[String]) -> Vec<(String, String)> {
+    fn repository_changed(&self, urls: &[String], pull_request: Option<u64>) -> Vec<(String, String)> {
         let Some(steps) = &self.steps else { return Vec::new() };
-        let (here, elsewhere) = steps.controller().steps_of(urls);
+        let (here, elsewhere) = steps.controller().steps_of(urls, pull_request);
         for key in here {
             steps.look_at(key);
         }

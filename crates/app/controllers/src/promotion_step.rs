@@ -15,7 +15,9 @@ use kardinal_api::kardinal::PromotionStep;
 use kardinal_cluster::Change;
 use kardinal_graph::ObjectId;
 use kardinal_planner::graph::Note;
-use kardinal_planner::promotion_step::{self as planner, CommitState, Effect, MANAGER, Outcome, PullRequest};
+use kardinal_planner::promotion_step::{
+    self as planner, CommitState, Effect, MANAGER, Outcome, PullRequest, Shown,
+};
 
 use crate::Context;
 use crate::driver::{self, Key, Next};
@@ -39,8 +41,12 @@ struct Memory {
     pull_request: Option<PullRequest>,
     /// Whether one was looked for in vain.
     has_no_pull_request: bool,
+    /// Whether there was one, as far as this process has heard.
+    heard_of_pull_request: bool,
     /// The commit whose check was set to pending last.
     withdrawn: Option<String>,
+    /// What its check shows.
+    shown: Option<Shown>,
     /// Whether a revision contains the promoted commit.
     contains: BTreeMap<String, bool>,
     /// How often in a row the world has failed.
@@ -154,10 +160,16 @@ impl Controller {
                 | Outcome::Refused { .. } => memory.faults.saturating_add(1),
                 _ => 0,
             };
+            if let (Effect::SetCommitStatus { sha, state, .. }, Outcome::Shown { at }) = (effect, outcome) {
+                let before = memory.shown.take().filter(|shown| shown.sha == *sha && shown.state == *state);
+                let since = before.map_or(*at, |shown| shown.since);
+                memory.shown = Some(Shown { sha: sha.clone(), state: *state, since });
+            }
             match (effect, outcome) {
                 (_, Outcome::PullRequest(found)) => {
                     memory.pull_request = Some(found.clone());
                     memory.has_no_pull_request = false;
+                    memory.heard_of_pull_request = true;
                 }
                 (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) => memory.has_no_pull_request = true,
                 // Credentials are the team's: that they do not work now is no reason to give up.
@@ -200,11 +212,11 @@ impl Controller {
         retry.map_or(Next::Now, |_| Next::At(retry))
     }
 
-    /// The unfinished steps of these repositories look at their pull requests again: those that are carried out here,
-    /// and those that another process has to look at.
-    pub(crate) fn steps_of(&self, urls: &[String]) -> (Vec<Key>, Vec<Key>) {
-        let (here, elsewhere) = routes::in_repository(self, urls);
-        self.read_again(&here);
+    /// The steps that something concerns that has happened in these repositories look at their pull requests again: those
+    /// that are carried out here, and those that another process has to look at.
+    pub(crate) fn steps_of(&self, urls: &[String], pull_request: Option<u64>) -> (Vec<Key>, Vec<Key>) {
+        let (here, elsewhere) = routes::in_repository(self, urls, pull_request);
+        self.hear_of_pull_requests(&here);
         (here, elsewhere)
     }
 

@@ -11,6 +11,7 @@ mod draft;
 mod facts;
 mod gates;
 pub(crate) mod lane;
+mod late;
 mod organisation;
 mod pending;
 mod promoting;
@@ -32,9 +33,10 @@ use serde_json::Value;
 pub use crate::graph::Note;
 use crate::health::HealthFacts;
 use crate::seal::Key;
-pub use change::rollback_of;
+pub use change::{promotion_branch, rollback_of};
 pub use facts::{Hold, gate_texts, hold, image_moves};
 pub use lane::is_outside;
+pub use late::concerns;
 pub use organisation::{Ground, Organisation, target};
 pub(crate) use organisation::{is_behind, written_to};
 pub(crate) use report::TRYING_AGAIN;
@@ -74,8 +76,12 @@ pub struct Snapshot<'a> {
     pub pull_request: Option<&'a PullRequest>,
     /// Whether a pull request was looked for in vain since the process started.
     pub has_no_pull_request: bool,
+    /// Whether this process has heard of a pull request of the step.
+    pub heard_of_pull_request: bool,
     /// The commit whose check this process has set to pending, if it has shown nothing else there since.
     pub withdrawn: Option<&'a str>,
+    /// What this process has shown last on a commit. Unlike the status, nobody else can put an older one in its place.
+    pub shown: Option<&'a Shown>,
     /// What was seen of the environment, while the step checks health.
     pub health: Option<&'a HealthFacts>,
     /// The Bundle that was verified last in the environment.
@@ -222,6 +228,17 @@ pub enum CommitState {
     Pending,
     /// Nothing stands in the way.
     Success,
+}
+
+/// What is shown on a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The commit.
+    pub sha: String,
+    /// What people see there.
+    pub state: CommitState,
+    /// Since when without a break.
+    pub since: Timestamp,
 }
 
 /// A change to write to a repository as one commit.
@@ -557,6 +574,15 @@ pub fn objection(snapshot: &Snapshot<'_>, effect: &Effect, files: &[String]) -> 
 pub fn is_before_the_change(step: &PromotionStep) -> bool {
     let state = step.status.as_ref().and_then(|status| status.state);
     state != Some(PromotionState::HealthChecking) && !is_over(step)
+}
+
+/// Whether what the gates say may still have to be told: while they can hold the step, and as long as somebody can merge
+/// the pull request of a promotion that has failed.
+pub fn asks_gates(step: &PromotionStep) -> bool {
+    let failed = step.status.as_ref().filter(|status| status.state == Some(PromotionState::Failed));
+    let may_be_merged =
+        failed.is_some_and(|status| draft::output(status, draft::PR_STATE) != Some(draft::MERGED));
+    is_before_the_change(step) || may_be_merged
 }
 
 /// Whether nothing but clearing up is left to do.

@@ -11,6 +11,8 @@ mod graph_fence;
 mod graph_rights;
 #[path = "hostile/kubeconfigs.rs"]
 mod kubeconfigs;
+#[path = "hostile/late_merges.rs"]
+mod late_merges;
 #[path = "hostile/memory.rs"]
 mod memory;
 #[path = "hostile/neighbours.rs"]

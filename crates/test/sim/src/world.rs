@@ -202,7 +202,7 @@ impl World {
     /// Tells the controllers that something has happened in the repository.
     pub(crate) async fn notify(&self) {
         if let Some(controllers) = &*self.controllers.lock().await {
-            controllers.repository_changed(&[self.url(REPOSITORY)]);
+            controllers.repository_changed(&[self.url(REPOSITORY)], None);
         }
     }
 

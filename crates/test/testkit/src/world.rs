@@ -152,9 +152,9 @@ impl World {
     }
 
     /// Brings the controllers what a forge tells them with a webhook. Nobody hears it while they do not run.
-    pub async fn repository_changed(&self, urls: &[String]) {
+    pub async fn repository_changed(&self, urls: &[String], pull_request: Option<u64>) {
         if let Some(controllers) = &*self.controllers.lock().await {
-            controllers.repository_changed(urls);
+            controllers.repository_changed(urls, pull_request);
         }
     }
 

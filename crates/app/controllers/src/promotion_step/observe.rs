@@ -12,7 +12,7 @@ use kardinal_planner::bundle::{last_verified, takes_back};
 use kardinal_planner::health::{self, Chosen, HealthFacts, Sight, Target, Unknown};
 use kardinal_planner::policy_gate::Place;
 use kardinal_planner::promotion_step::{
-    Ground, Hold, Organisation, PullRequest, Snapshot, gate_texts, hold, is_before_the_change, is_outside,
+    Ground, Hold, Organisation, PullRequest, Shown, Snapshot, asks_gates, gate_texts, hold, is_outside,
     promoted_commit, rollback_of, tells_people,
 };
 use kardinal_planner::seal::Key as SealKey;
@@ -51,7 +51,9 @@ pub(super) struct Observation {
     gate_texts: BTreeMap<String, String>,
     pull_request: Option<PullRequest>,
     has_no_pull_request: bool,
+    heard_of_pull_request: bool,
     withdrawn: Option<String>,
+    shown: Option<Shown>,
     health: Option<HealthFacts>,
     previous: Option<Bundle>,
     reverted: Option<Bundle>,
@@ -73,7 +75,9 @@ impl Observation {
             gate_texts: self.gate_texts.clone(),
             pull_request: self.pull_request.as_ref(),
             has_no_pull_request: self.has_no_pull_request,
+            heard_of_pull_request: self.heard_of_pull_request,
             withdrawn: self.withdrawn.as_deref(),
+            shown: self.shown.as_ref(),
             health: self.health.as_ref(),
             previous: self.previous.as_ref(),
             reverted: self.reverted.as_ref(),
@@ -139,7 +143,7 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
             None
         }
     };
-    let Memory { pull_request, has_no_pull_request, withdrawn, .. } =
+    let Memory { pull_request, has_no_pull_request, heard_of_pull_request, withdrawn, shown, .. } =
         controller.remember(key, |memory| memory.clone());
     Ok(Observation {
         key: key.clone(),
@@ -153,7 +157,9 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         gate_texts,
         pull_request,
         has_no_pull_request,
+        heard_of_pull_request,
         withdrawn,
+        shown,
         health,
         previous: before,
         reverted,
@@ -188,7 +194,7 @@ struct Around<'a> {
     now: Timestamp,
 }
 
-/// Asks the organisation's gates, as long as they can hold the step. Without the key nothing is known.
+/// Asks the organisation's gates, as long as their answer counts. Without the key nothing is known.
 fn ask(
     context: &Context,
     view: &View,
@@ -198,7 +204,7 @@ fn ask(
 ) -> Result<Organisation, String> {
     let key = seal.map_err(Clone::clone)?;
     let Around { step, bundle, pipeline, now } = *around;
-    let Some(bundle) = bundle.filter(|_| is_before_the_change(step)) else {
+    let Some(bundle) = bundle.filter(|_| asks_gates(step)) else {
         return Ok(Organisation::default());
     };
     let namespace = step.metadata.namespace.as_deref().unwrap_or_default();

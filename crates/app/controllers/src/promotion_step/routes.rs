@@ -10,6 +10,7 @@ use kardinal_api::kardinal::{
 use kardinal_cluster::Change;
 use kardinal_planner::bundle::FREEZE_LABEL;
 use kardinal_planner::health::Target;
+use kardinal_planner::promotion_step::concerns;
 use serde_json::Value;
 
 use super::{Controller, observe};
@@ -69,6 +70,17 @@ impl Controller {
             });
         }
     }
+
+    /// Something has happened to the pull requests of these steps.
+    pub(super) fn hear_of_pull_requests(&self, steps: &[Key]) {
+        self.read_again(steps);
+        for key in steps {
+            self.remember(key, |memory| {
+                memory.has_no_pull_request = false;
+                memory.heard_of_pull_request = true;
+            });
+        }
+    }
 }
 
 /// The steps that have to look at a change.
@@ -84,7 +96,7 @@ pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
     if let Some(step) = about::<PromotionStep>(change) {
         let key = key_of(step);
         if refreshed(change) {
-            controller.read_again(std::slice::from_ref(&key));
+            controller.hear_of_pull_requests(std::slice::from_ref(&key));
         } else if leaves(change) {
             controller.remember(&key, |memory| memory.rest_until = None);
         }
@@ -117,8 +129,8 @@ pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
     if let Some(request) = about::<forge::PullRequest>(change) {
         let (namespace, _) = key_of(request);
         let head = text(request, "/spec/head");
-        let waiting = controller.steps(&namespace, facets::MOVING_BY, head);
-        controller.read_again(&waiting);
+        let waiting = controller.steps(&namespace, facets::BRANCH, head);
+        controller.hear_of_pull_requests(&waiting);
         all.extend(waiting);
     }
     all
@@ -132,8 +144,13 @@ fn moved(change: &Change) -> bool {
     old.map(place) != new.map(place)
 }
 
-/// The steps with a pull request in a repository that one of these URLs means: those of this process, and the others.
-pub(super) fn in_repository(controller: &Controller, urls: &[String]) -> (Vec<Key>, Vec<Key>) {
+/// The steps that something concerns that has happened in a repository that one of these URLs means: those of this process,
+/// and the others.
+pub(super) fn in_repository(
+    controller: &Controller,
+    urls: &[String],
+    pull_request: Option<u64>,
+) -> (Vec<Key>, Vec<Key>) {
     let context = &controller.context;
     let view = context.watches.view(&[gvk::<PromotionStep>()]);
     let Some(steps) = view.kind(&gvk::<PromotionStep>()) else { return Default::default() };
@@ -142,10 +159,13 @@ pub(super) fn in_repository(controller: &Controller, urls: &[String]) -> (Vec<Ke
         let own = text(step.tree(), "/spec/git/url");
         urls.iter().any(|url| kardinal_scm::same_repository(own, url))
     });
-    let keys: Vec<Key> = meant.map(|(name, _)| name.clone()).collect();
-    keys.into_iter().partition(|(namespace, name)| {
-        get::<PromotionStep>(&view, namespace, name).is_some_and(|step| context.serves(&step))
-    })
+    let meant = meant.filter_map(|((namespace, name), _)| {
+        let step = get::<PromotionStep>(&view, namespace, name)?;
+        concerns(&step, pull_request).then(|| ((namespace.clone(), name.clone()), context.serves(&step)))
+    });
+    let (here, elsewhere): (Vec<_>, Vec<_>) = meant.partition(|(_, here)| *here);
+    let keys = |all: Vec<(Key, bool)>| all.into_iter().map(|(key, _)| key).collect();
+    (keys(here), keys(elsewhere))
 }
 
 /// The steps that have a shard.

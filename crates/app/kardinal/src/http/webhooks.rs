@@ -55,18 +55,19 @@ pub(super) async fn receive(State(web): State<Arc<Web>>, request: Request) -> (S
     if !web.deliveries.is_new(&delivery) {
         return say(StatusCode::OK, "seen before");
     }
-    match &delivery.event {
-        Event::PullRequest { repository_urls, .. }
-        | Event::Review { repository_urls, .. }
-        | Event::Push { repository_urls, .. } => match elsewhere::tell(&web, repository_urls).await {
-            Ok(()) => say(StatusCode::ACCEPTED, "looking at it"),
-            Err(error) => {
-                tracing::warn!(%error, "a webhook cannot be passed on to the replica that it concerns");
-                web.deliveries.forget(&delivery);
-                say(StatusCode::SERVICE_UNAVAILABLE, "it cannot be passed on now; send it again")
-            }
-        },
-        Event::Other => say(StatusCode::OK, "nothing to do"),
+    let (urls, pull_request) = match &delivery.event {
+        Event::PullRequest { repository_urls, number, .. }
+        | Event::Review { repository_urls, number, .. } => (repository_urls, Some(*number)),
+        Event::Push { repository_urls, .. } => (repository_urls, None),
+        Event::Other => return say(StatusCode::OK, "nothing to do"),
+    };
+    match elsewhere::tell(&web, urls, pull_request).await {
+        Ok(()) => say(StatusCode::ACCEPTED, "looking at it"),
+        Err(error) => {
+            tracing::warn!(%error, "a webhook cannot be passed on to the replica that it concerns");
+            web.deliveries.forget(&delivery);
+            say(StatusCode::SERVICE_UNAVAILABLE, "it cannot be passed on now; send it again")
+        }
     }
 }
 

@@ -28,9 +28,14 @@ pub(super) fn base_branch(step: &PromotionStep) -> String {
 }
 
 /// The branch of the pull request. Several namespaces may promote into one repository, each its own Bundles.
-pub(super) fn promotion_branch(step: &PromotionStep) -> String {
+pub fn promotion_branch(namespace: &str, bundle: &str, environment: &str) -> String {
+    format!("kardinal/{namespace}/{bundle}/{environment}")
+}
+
+/// The branch of the pull request of a step.
+pub(super) fn branch_of(step: &PromotionStep) -> String {
     let namespace = step.metadata.namespace.as_deref().unwrap_or_default();
-    format!("kardinal/{namespace}/{}/{}", step.spec.bundle_ref, step.spec.environment)
+    promotion_branch(namespace, &step.spec.bundle_ref, &step.spec.environment)
 }
 
 /// The context of the commit status. A status belongs to a commit, and the same commit can be asked to go into several
@@ -44,12 +49,12 @@ const CONTEXT_LIMIT: usize = 255;
 
 /// How to find the pull request of a step whose number was never written down.
 pub(super) fn find(step: &PromotionStep) -> Effect {
-    Effect::FindPullRequest { head: promotion_branch(step), base: base_branch(step), marker: marker(step) }
+    Effect::FindPullRequest { head: branch_of(step), base: base_branch(step), marker: marker(step) }
 }
 
 /// The branch that the change is pushed to.
 pub(super) fn target_branch(step: &PromotionStep, tasks: &[Task]) -> String {
-    if opens_pull_request(tasks) { promotion_branch(step) } else { base_branch(step) }
+    if opens_pull_request(tasks) { branch_of(step) } else { base_branch(step) }
 }
 
 /// The directory of the environment. A branch of its own holds nothing else, so there it is the root.

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::PromotionStepStatus;
 
 use super::draft::{self, Draft, output};
-use super::{CommitState, Effect};
+use super::{CommitState, Effect, Snapshot};
 
 /// Keeps in mind what the forge shows since `at`.
 pub(super) fn shown(draft: &mut Draft<'_>, effect: &Effect, at: Timestamp) {
@@ -22,7 +22,8 @@ pub(super) fn shown(draft: &mut Draft<'_>, effect: &Effect, at: Timestamp) {
         Effect::SetCommitStatus { sha, state: CommitState::Pending, .. } => {
             if draft.output(draft::GREEN_HEAD) == Some(sha) {
                 let since = draft.output(draft::GREEN_SINCE).map_or_else(|| at.to_string(), str::to_owned);
-                draft.set_output(draft::WAS_GREEN, format!("{sha} {since} {at}"));
+                let until = pending_since(draft.snapshot(), sha).map_or(at, |pending| pending.min(at));
+                draft.set_output(draft::WAS_GREEN, format!("{sha} {since} {until}"));
             }
             forget(draft, sha);
         }
@@ -38,13 +39,29 @@ pub(super) fn forget(draft: &mut Draft<'_>, sha: &str) {
     }
 }
 
+/// Since when this process itself knows that the check of a commit is not green.
+fn pending_since(snapshot: &Snapshot<'_>, sha: &str) -> Option<Timestamp> {
+    let shown = snapshot.shown.filter(|shown| shown.sha == sha && shown.state == CommitState::Pending)?;
+    Some(shown.since)
+}
+
 /// Whether a commit showed a green check at a merge. Forges tell its time in whole seconds: what was green in some part of
-/// that second may have been seen.
-pub(super) fn was_green(status: &PromotionStepStatus, sha: &str, at: Timestamp) -> bool {
+/// that second may have been seen. What this process has shown itself comes before what is written down.
+pub(super) fn was_green(snapshot: &Snapshot<'_>, sha: &str, at: Timestamp) -> bool {
     let end = match at.subsec_nanosecond() {
         0 => at.saturating_add(SignedDuration::from_nanos(999_999_999)).unwrap_or(at),
         _ => at,
     };
+    match snapshot.shown.filter(|shown| shown.sha == sha) {
+        Some(shown) if shown.state == CommitState::Pending && shown.since < at => return false,
+        Some(shown) if shown.state == CommitState::Success && shown.since <= end => return true,
+        _ => {}
+    }
+    snapshot.step.status.as_ref().is_some_and(|status| is_on_record(status, sha, (at, end)))
+}
+
+/// Whether the status says that a commit showed a green check at some time between two.
+fn is_on_record(status: &PromotionStepStatus, sha: &str, (at, end): (Timestamp, Timestamp)) -> bool {
     let time = |text: &str| text.parse::<Timestamp>().ok();
     let is_green = output(status, draft::GREEN_HEAD) == Some(sha)
         && output(status, draft::GREEN_SINCE).and_then(time).is_none_or(|since| since <= end);

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kardinal_api::kardinal::{PromotionState, PromotionStepStatus, TaskState, TaskStatus};
+use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStepStatus, TaskState, TaskStatus};
 
 use super::tasks::{Task, TaskKind};
 use super::{Note, Plan, Snapshot, change, organisation};
@@ -26,8 +26,13 @@ pub(super) const CHANGES: &str = "changes";
 pub(super) const PR_NUMBER: &str = "prNumber";
 /// The newest commit of the pull request.
 pub(super) const PR_HEAD: &str = "prHead";
-/// Where the pull request stands: `open`, `merged`, `closed` or `none`.
+/// Where the pull request stands: `open`, `merged`, `closed` or `none`, or `left` by a step that has failed and cannot
+/// close it.
 pub(super) const PR_STATE: &str = "prState";
+/// What [`PR_STATE`] says of one that a failed step could not close, or look at.
+pub(super) const LEFT: &str = "left";
+/// What [`PR_STATE`] says of one whose change is in.
+pub(super) const MERGED: &str = "merged";
 /// The commit that the merge left on the base branch.
 pub(super) const MERGE_COMMIT: &str = "mergeCommit";
 /// Whether somebody closed the pull request without merging it.
@@ -123,6 +128,13 @@ impl<'a> Draft<'a> {
     pub(super) fn enter(&mut self, state: PromotionState, message: impl Into<String>) {
         self.status.state = Some(state);
         self.say(message);
+    }
+
+    /// Keeps in mind for which Bundle the step works: one that is made anew under the same name is another one.
+    pub(super) fn remember_bundle(&mut self, bundle: &Bundle) {
+        if let Some(uid) = &bundle.metadata.uid {
+            self.set_output(BUNDLE_UID, uid.clone());
+        }
     }
 
     /// Makes the list of tasks, none of them started.

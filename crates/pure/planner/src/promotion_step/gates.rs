@@ -16,6 +16,11 @@ const OWN_COMMIT: &str = "own-commit";
 /// Under this name the evidence tells that nobody knows what the organisation's gates said.
 const NOT_ASKED: &str = "organisation-gates";
 
+/// Under this name the evidence tells that a promotion had been rejected before it was merged.
+const REJECTED: &str = "rejected";
+/// Under this name the evidence tells that a promotion had failed before it was merged.
+const FAILED: &str = "failed";
+
 /// One required gate.
 pub(super) struct Gate<'a> {
     name: &'a str,
@@ -84,10 +89,8 @@ pub(super) fn at_merge(
     let by = pull_request.merged_by.as_deref();
     let organisation = snapshot.organisation.ok();
     let then = organisation.map(|organisation| during(organisation, at, snapshot.now)).unwrap_or_default();
-    let ours = then.iter().map(|answer| Gate { name: &answer.name, source: Source::Organisation(answer) });
     let others = required(snapshot).filter(|gate| matches!(gate.source, Source::Instance(_)));
-    let green = snapshot.step.status.as_ref();
-    let green = green.is_some_and(|status| check::was_green(status, &pull_request.head, at));
+    let green = check::was_green(snapshot, &pull_request.head, at);
     // Of what was closed only later, or nobody knows since when, or was shown as open, nobody is accused.
     let forced = |mut evidence: GateEvidence| {
         let was_closed = evidence.evaluated_at.is_some_and(|evaluated_at| evaluated_at <= at);
@@ -102,8 +105,26 @@ pub(super) fn at_merge(
         }
         evidence
     };
-    let gates = ours.chain(others).map(|gate| gate.evidence(snapshot.step, at));
+    let ours = then.iter().map(|answer| {
+        let gate = Gate { name: &answer.name, source: Source::Organisation(answer) };
+        let evidence = gate.evidence(snapshot.step, at);
+        match answer.changed_at.filter(|changed_at| *changed_at > at) {
+            Some(changed_at) => before_the_change(evidence, changed_at, green),
+            None => evidence,
+        }
+    });
+    let gates = ours.chain(others.map(|gate| gate.evidence(snapshot.step, at)));
     gates.chain(disregarded(snapshot, at, pull_request)).map(forced).collect()
+}
+
+/// What is known of a gate that was changed after a merge: what it asks now is not what it asked then.
+fn before_the_change(evidence: GateEvidence, changed_at: Timestamp, green: bool) -> GateEvidence {
+    let changed = format!("the gate was changed at {changed_at:.0}, after the merge");
+    let (result, reason) = match green {
+        true => (GateResult::Pass, format!("the check was green at the merge; {changed}")),
+        false => (GateResult::Fail, format!("what it said at the merge is not known: {changed}")),
+    };
+    GateEvidence { result, reason: Some(reason), evaluated_at: None, ..evidence }
 }
 
 /// The answers at a merge. Forges tell its time in whole seconds: a gate that was open at the beginning or at the end of
@@ -151,7 +172,12 @@ fn disregarded(
         evaluated_at: None,
         ..failed(NOT_ASKED, "they could not be asked: the Bundle does not exist any more".to_owned())
     });
-    paused.into_iter().chain(strange).chain(not_asked)
+    let over = waiting::has_failed(snapshot).then(|| {
+        let name = if super::is_rejected(snapshot.step) { REJECTED } else { FAILED };
+        let why = snapshot.step.status.as_ref().and_then(|status| status.message.clone());
+        failed(name, format!("the promotion was over: {}", why.unwrap_or_default()))
+    });
+    paused.into_iter().chain(strange).chain(not_asked).chain(over)
 }
 
 /// Whether the check says what it would say now.

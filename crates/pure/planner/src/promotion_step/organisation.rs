@@ -52,6 +52,8 @@ pub(super) struct Answer {
     /// What a pull request says about it.
     pub(super) detail: String,
     pub(super) asked_at: Timestamp,
+    /// When somebody last wrote what the gate asks.
+    pub(super) changed_at: Option<Timestamp>,
     /// When to ask again although nothing else happens.
     wake: Timestamp,
 }
@@ -132,9 +134,17 @@ impl Asked {
             reason: verdict.reason,
             detail: detail(&template.spec, &facts),
             asked_at: now,
+            changed_at: changed_at(template),
             wake: verdict.next_change.map_or(again, |change| change.min(again)),
         }
     }
+}
+
+/// When somebody last wrote a gate, its status aside, by the server's own record.
+fn changed_at(gate: &PolicyGate) -> Option<Timestamp> {
+    let written = gate.metadata.managed_fields.iter().flatten();
+    let written = written.filter(|entry| entry.subresource.as_deref().is_none_or(str::is_empty));
+    written.filter_map(|entry| entry.time.as_ref()).map(|time| time.0).max()
 }
 
 /// The gates that guard a step: templates of the organisation that were there when the Bundle was created, asked before

@@ -4,7 +4,7 @@ use kardinal_api::kardinal::{Bundle, BundlePhase, EnvironmentStatus, PromotionSt
 
 use super::draft::{self, Draft};
 use super::tasks::{Task, tasks};
-use super::{Plan, Snapshot, gates, lane, organisation};
+use super::{Plan, Snapshot, gates, lane, late, organisation, promoting};
 use crate::bundle::UPSTREAMS_ANNOTATION;
 use crate::seal::proven_at;
 
@@ -16,6 +16,10 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     if let Some((bundle, record)) = over(snapshot) {
         take_over(&mut draft, bundle, record);
         return draft.plan();
+    }
+    let had_one = promoting::has_finalizer(snapshot) || snapshot.heard_of_pull_request;
+    if let Some(plan) = late::take_up(snapshot).filter(|_| had_one) {
+        return plan;
     }
     match ready(snapshot) {
         Err(waiting) => draft.enter(PromotionState::Pending, waiting),
@@ -49,9 +53,7 @@ fn over<'a>(snapshot: &Snapshot<'a>) -> Option<(&'a Bundle, &'a EnvironmentStatu
 
 /// Only what the seal proves becomes the step's own word. The rest of the record stays in the Bundle, where it is.
 fn take_over(draft: &mut Draft<'_>, bundle: &Bundle, record: &EnvironmentStatus) {
-    if let Some(uid) = &bundle.metadata.uid {
-        draft.set_output(draft::BUNDLE_UID, uid.clone());
-    }
+    draft.remember_bundle(bundle);
     if record.state == Some(PromotionState::Verified) {
         draft.status.verified_at = record.verified_at;
         draft.status.seal = record.seal.clone();
@@ -66,9 +68,7 @@ fn take_over(draft: &mut Draft<'_>, bundle: &Bundle, record: &EnvironmentStatus)
 }
 
 fn start(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, bundle: &Bundle, tasks: &[Task]) {
-    if let Some(uid) = &bundle.metadata.uid {
-        draft.set_output(draft::BUNDLE_UID, uid.clone());
-    }
+    draft.remember_bundle(bundle);
     draft.list_tasks(tasks);
     draft.status.evidence = Some(gates::evidence(snapshot));
     draft.advance(tasks, "");

@@ -1,14 +1,21 @@
 //! A step that changes the world, task by task.
 
-use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStepStatus};
+use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStep, PromotionStepStatus};
 use serde_json::{Map, Value, json};
 
 use super::draft::{self, Draft, output};
 use super::tasks::{Call, Problem, Task, TaskKind, opens_pull_request, tasks};
-use super::{Effect, FINALIZER, Plan, PullRequestOrder, Snapshot, TaskCall, body, change, lane, pending};
+use super::{
+    Effect, FINALIZER, Plan, PullRequestOrder, Snapshot, TaskCall, body, change, lane, late, pending,
+};
 
 pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let mut draft = Draft::new(snapshot);
+    if !lane::has_begun(snapshot.step)
+        && let Some(plan) = late::take_up(snapshot).filter(|_| snapshot.heard_of_pull_request)
+    {
+        return plan;
+    }
     let bundle = match go_ahead(snapshot) {
         Ok(bundle) => bundle,
         Err(Wait::Here(waiting)) => {
@@ -70,8 +77,10 @@ fn next_effect(
     let effect = match &task.kind {
         TaskKind::Push if opens_pull_request(&tasks) && !has_finalizer(snapshot) => Effect::AddFinalizer,
         TaskKind::Push => Effect::Commit(change::order(step, bundle, snapshot.reverted, &tasks)?),
+        // Nothing was left to change. That may be its own doing, in a life of which the record got lost.
+        TaskKind::OpenPullRequest if output(status, draft::CHANGED) == Some("false") => change::find(step),
         TaskKind::OpenPullRequest => Effect::OpenPullRequest(PullRequestOrder {
-            head: change::promotion_branch(step),
+            head: change::branch_of(step),
             base: change::base_branch(step),
             title: change::title(step, bundle),
             body: body::body(snapshot, bundle, status),
@@ -85,7 +94,12 @@ fn next_effect(
 }
 
 pub(super) fn has_finalizer(snapshot: &Snapshot<'_>) -> bool {
-    let finalizers = snapshot.step.metadata.finalizers.as_ref();
+    is_finalized(snapshot.step)
+}
+
+/// Whether the step carries [`FINALIZER`].
+pub(super) fn is_finalized(step: &PromotionStep) -> bool {
+    let finalizers = step.metadata.finalizers.as_ref();
     finalizers.is_some_and(|finalizers| finalizers.iter().any(|finalizer| finalizer == FINALIZER))
 }
 

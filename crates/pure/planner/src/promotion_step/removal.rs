@@ -31,7 +31,7 @@ fn pull_request(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Effect> {
 
 /// Whether the branch of a pull request is known to have been pushed.
 fn pushed_branch(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> bool {
-    draft.output(draft::BRANCH) == Some(&change::promotion_branch(snapshot.step))
+    draft.output(draft::BRANCH) == Some(&change::branch_of(snapshot.step))
 }
 
 fn branch(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Effect> {
@@ -40,7 +40,7 @@ fn branch(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Effect> {
     let cleared = draft.output(draft::BRANCH_DELETED).is_some();
     let there = unknown || pushed_branch(snapshot, draft);
     (there && !cleared).then(|| Effect::DeleteBranch {
-        branch: change::promotion_branch(snapshot.step),
+        branch: change::branch_of(snapshot.step),
         commit: draft.output(draft::PR_HEAD).or(draft.output(draft::COMMIT)).map(str::to_owned),
     })
 }

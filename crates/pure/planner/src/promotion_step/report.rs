@@ -7,7 +7,7 @@ use super::draft::{self, Draft};
 use super::tasks::{Task, TaskKind, opens_pull_request, reviewed};
 use super::{
     CommitState, Effect, ImageMove, Note, Outcome, PullRequest, PullRequestState, Retry, Snapshot, body,
-    change, check, gates, waiting,
+    change, check, gates, lane, late, waiting,
 };
 
 /// How often a custom task is called before a fault fails the step.
@@ -63,8 +63,11 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
             }
             None
         }
+        Outcome::Fault { .. } | Outcome::Blocked { .. } if looks_back(snapshot, &draft, effect) => {
+            Some(backoff(attempt, snapshot.step.metadata.uid.as_deref().unwrap_or_default()))
+        }
         Outcome::Fault { message, .. } if may_give_up(snapshot, &draft, effect) && attempt >= PATIENCE => {
-            give_up(&mut draft, effect, message);
+            give_up(&mut draft, snapshot, effect, message);
             None
         }
         Outcome::Fault { message, retry } => {
@@ -75,7 +78,7 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
             Some(wait(snapshot, *retry, attempt))
         }
         Outcome::Blocked { message } if may_give_up(snapshot, &draft, effect) && attempt >= KNOCKS => {
-            give_up(&mut draft, effect, message);
+            give_up(&mut draft, snapshot, effect, message);
             None
         }
         Outcome::Blocked { message }
@@ -213,9 +216,13 @@ fn is_removal(snapshot: &Snapshot<'_>) -> bool {
 
 /// Whether the effect clears up after a step that is over.
 fn is_cleanup(snapshot: &Snapshot<'_>, effect: &Effect) -> bool {
+    is_removal(snapshot) || waiting::has_failed(snapshot) || matches!(effect, Effect::ClosePullRequest { .. })
+}
+
+/// Whether the step has come to the point at which it opens its pull request.
+fn is_opening(snapshot: &Snapshot<'_>) -> bool {
     let state = snapshot.step.status.as_ref().and_then(|status| status.state);
-    let failed = state == Some(PromotionState::Failed);
-    is_removal(snapshot) || failed || matches!(effect, Effect::ClosePullRequest { .. })
+    state == Some(PromotionState::Promoting) && lane::has_begun(snapshot.step) && !is_removal(snapshot)
 }
 
 fn fault(draft: &mut Draft<'_>, effect: &Effect, message: &str) {
@@ -245,7 +252,7 @@ fn refused(
     attempt: u32,
 ) -> Option<SignedDuration> {
     if may_give_up(snapshot, draft, effect) {
-        give_up(draft, effect, message);
+        give_up(draft, snapshot, effect, message);
         return None;
     }
     match effect {
@@ -272,14 +279,24 @@ fn refused(
     }
 }
 
+/// Whether a step that has failed only looks whether its pull request was merged all the same. Nobody waits for that, and
+/// it is never given up: the credentials are the team's.
+fn looks_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, effect: &Effect) -> bool {
+    matches!(effect, Effect::ReadPullRequest { .. } | Effect::FindPullRequest { .. })
+        && waiting::has_failed(snapshot)
+        && !is_removal(snapshot)
+        && draft.output(draft::PR_STATE) != Some("open")
+}
+
 /// A step that is being deleted must not wait for ever for a door that stays shut.
-fn give_up(draft: &mut Draft<'_>, effect: &Effect, message: &str) {
+fn give_up(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, message: &str) {
     draft.unblock();
     draft.warn("LeftBehind", format!("{} was given up: {message}", doing(effect)));
     match effect {
         Effect::DeleteBranch { .. } => draft.set_output(draft::BRANCH_DELETED, "false"),
         Effect::SetCommitStatus { sha, .. } => check::forget(draft, sha),
-        _ => draft.set_output(draft::PR_STATE, "none"),
+        _ if is_removal(snapshot) => draft.set_output(draft::PR_STATE, "none"),
+        _ => draft.set_output(draft::PR_STATE, draft::LEFT),
     }
 }
 
@@ -304,13 +321,26 @@ fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, ou
             draft.advance(&tasks, "");
             waiting::settle(draft, snapshot, pull_request);
         }
+        // What it has passed over is told with the gates at hand, by the next plan.
+        (_, Outcome::PullRequest(found))
+            if waiting::has_failed(snapshot)
+                && found.state == PullRequestState::Merged
+                && !is_removal(snapshot) => {}
         (_, Outcome::PullRequest(pull_request)) if is_cleanup(snapshot, effect) => {
             waiting::record(draft, pull_request);
         }
-        (_, Outcome::PullRequest(pull_request)) => waiting::settle(draft, snapshot, pull_request),
         (_, Outcome::NoPullRequest) if is_cleanup(snapshot, effect) => {
             draft.set_output(draft::PR_STATE, "none")
         }
+        (Effect::FindPullRequest { .. }, Outcome::PullRequest(found)) if is_opening(snapshot) => {
+            nothing_to_open(draft, snapshot, Some(found));
+        }
+        (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) if is_opening(snapshot) => {
+            nothing_to_open(draft, snapshot, None);
+        }
+        // It was looked for before the step began.
+        (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) if super::is_outside(snapshot.step) => {}
+        (_, Outcome::PullRequest(pull_request)) => waiting::settle(draft, snapshot, pull_request),
         (_, Outcome::NoPullRequest) => {
             draft.set_output(draft::PR_STATE, "none");
             draft.fail(None, "the pull request no longer exists");
@@ -367,18 +397,32 @@ fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outco
     } else {
         format!("`{}` already has this version", change::base_branch(snapshot.step))
     };
-    let by_merge = opens_pull_request(&tasks) && *pushed;
     for (index, task) in tasks.iter().enumerate() {
-        let skipped = matches!(task.kind, TaskKind::OpenPullRequest | TaskKind::WaitForMerge) && !pushed;
         if task.kind.is_gathered() || task.kind == TaskKind::Push {
             draft.complete(index, done(task, &told));
-        } else if skipped {
+        }
+    }
+    if !opens_pull_request(&tasks) {
+        draft.status.promoted_at = Some(snapshot.now);
+    }
+    draft.advance(&tasks, &told);
+}
+
+/// There is nothing to change, and now it is known whether that is the doing of a pull request of the step's own.
+fn nothing_to_open(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: Option<&PullRequest>) {
+    let tasks = waiting::current_tasks(snapshot);
+    if let (Some(found), Some(bundle)) = (found.filter(|found| late::is_in(snapshot, found)), snapshot.bundle)
+    {
+        late::go_on_from_merge(draft, snapshot, (bundle, &tasks), found);
+        return;
+    }
+    let told = format!("`{}` already has this version", change::base_branch(snapshot.step));
+    for (index, task) in tasks.iter().enumerate() {
+        if matches!(task.kind, TaskKind::OpenPullRequest | TaskKind::WaitForMerge) {
             draft.complete(index, format!("not needed: {told}"));
         }
     }
-    if !by_merge {
-        draft.status.promoted_at = Some(snapshot.now);
-    }
+    draft.status.promoted_at = Some(snapshot.now);
     draft.advance(&tasks, &told);
 }
 

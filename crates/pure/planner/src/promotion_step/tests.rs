@@ -4,6 +4,7 @@ mod body;
 mod crash;
 mod evidence;
 mod lane;
+mod late;
 mod merging;
 mod organisation;
 mod removal;
@@ -36,7 +37,9 @@ pub(super) struct Scene {
     pub(super) gate_texts: BTreeMap<String, String>,
     pub(super) pull_request: Option<PullRequest>,
     pub(super) has_no_pull_request: bool,
+    pub(super) heard_of_pull_request: bool,
     pub(super) withdrawn: Option<String>,
+    pub(super) shown: Option<Shown>,
     pub(super) health: Option<HealthFacts>,
     pub(super) previous: Option<Bundle>,
     pub(super) reverted: Option<Bundle>,
@@ -75,7 +78,9 @@ impl Scene {
             gate_texts: BTreeMap::new(),
             pull_request: None,
             has_no_pull_request: false,
+            heard_of_pull_request: false,
             withdrawn: None,
+            shown: None,
             health: None,
             previous: None,
             reverted: None,
@@ -121,7 +126,9 @@ impl Scene {
             gate_texts: self.gate_texts.clone(),
             pull_request: self.pull_request.as_ref(),
             has_no_pull_request: self.has_no_pull_request,
+            heard_of_pull_request: self.heard_of_pull_request,
             withdrawn: self.withdrawn.as_deref(),
+            shown: self.shown.as_ref(),
             health: self.health.as_ref(),
             previous: self.previous.as_ref(),
             reverted: self.reverted.as_ref(),

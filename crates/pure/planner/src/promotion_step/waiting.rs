@@ -6,7 +6,7 @@ use super::draft::{self, Draft, output};
 use super::tasks::{Task, TaskKind, opens_pull_request, reviewed, tasks};
 use super::{
     CommitOrder, CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change, gates,
-    organisation, pending, promoting,
+    late, organisation, pending,
 };
 
 /// Forges cut longer descriptions of a commit status, or refuse them.
@@ -32,7 +32,8 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     draft.plan()
 }
 
-fn look(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Effect {
+/// How to look at the pull request.
+pub(super) fn look(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Effect {
     match number(draft) {
         Some(number) => Effect::ReadPullRequest { number },
         None => change::find(snapshot.step),
@@ -91,7 +92,7 @@ fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest
 /// What of a pull request is not ours. The gates have judged our own commit on its way into our own branch; nothing else
 /// is merged by the controller, or shown as allowed.
 pub(super) fn foreign(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> Option<String> {
-    let (branch, base) = (change::promotion_branch(snapshot.step), change::base_branch(snapshot.step));
+    let (branch, base) = (change::branch_of(snapshot.step), change::base_branch(snapshot.step));
     if pull_request.base != base || pull_request.branch != branch {
         return Some(format!(
             "it goes from `{}` into `{}`, and not from `{branch}` into `{base}`",
@@ -228,7 +229,7 @@ pub(super) fn record(draft: &mut Draft<'_>, pull_request: &PullRequest) {
     draft.set_output(draft::PR_HEAD, pull_request.head.clone());
     let state = match pull_request.state {
         PullRequestState::Open => "open",
-        PullRequestState::Merged => "merged",
+        PullRequestState::Merged => draft::MERGED,
         PullRequestState::Closed => "closed",
     };
     draft.set_output(draft::PR_STATE, state);
@@ -258,6 +259,17 @@ fn open_message(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> String {
 
 fn merged(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullRequest) {
     let number = pull_request.number;
+    arrived(draft, snapshot, pull_request);
+    let tasks = current_tasks(snapshot);
+    if let Some(index) = tasks.iter().position(|task| task.kind == TaskKind::WaitForMerge) {
+        let by = pull_request.merged_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+        draft.complete(index, format!("PR #{number} was merged{by}"));
+    }
+    draft.advance(&tasks, "");
+}
+
+/// Writes down when a merge has brought the change, and what it has passed over.
+pub(super) fn arrived(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullRequest) {
     let at = pull_request.merged_at.unwrap_or(snapshot.now);
     draft.status.merged_at = Some(at);
     // The forge's clock may be ahead of ours, and nothing arrives in the future.
@@ -277,12 +289,6 @@ fn merged(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullReq
     let evidence = draft.status.evidence.get_or_insert_default();
     evidence.approved_by = Some(approved);
     evidence.policy_gates = Some(gates);
-    let tasks = current_tasks(snapshot);
-    if let Some(index) = tasks.iter().position(|task| task.kind == TaskKind::WaitForMerge) {
-        let by = pull_request.merged_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
-        draft.complete(index, format!("PR #{number} was merged{by}"));
-    }
-    draft.advance(&tasks, "");
 }
 
 /// The tasks as they were when the step started. They were checked then, so that a Problem cannot come up now.
@@ -299,9 +305,18 @@ pub(super) fn current_tasks(snapshot: &Snapshot<'_>) -> Vec<Task> {
     matching.next().unwrap_or_default()
 }
 
-/// Closes what a failed step has left open, so that nobody merges it by mistake.
+/// Whether the promotion has come to a bad end.
+pub(super) fn has_failed(snapshot: &Snapshot<'_>) -> bool {
+    snapshot.step.status.as_ref().and_then(|status| status.state) == Some(PromotionState::Failed)
+}
+
+/// Closes what a failed step has left open or somebody has opened again, so that nobody merges it by mistake; what was
+/// merged all the same is written down.
 pub(super) fn abandon(snapshot: &Snapshot<'_>) -> Plan {
     let draft = Draft::new(snapshot);
+    if let Some(plan) = late::look_back(snapshot, &draft) {
+        return plan;
+    }
     let why = draft.status.message.as_deref().unwrap_or("the promotion has failed");
     let comment = format!("Closed by kardinal: {}.", body::escape(why));
     let effect = close(snapshot, &draft, comment)
@@ -313,7 +328,7 @@ pub(super) fn abandon(snapshot: &Snapshot<'_>) -> Plan {
 /// merged is merged.
 pub(super) fn take_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, why: &str) -> Option<Effect> {
     let green = draft.output(draft::GREEN_HEAD)?;
-    (draft.output(draft::PR_STATE) != Some("merged")).then(|| not_green(snapshot, green, why))
+    (draft.output(draft::PR_STATE) != Some(draft::MERGED)).then(|| not_green(snapshot, green, why))
 }
 
 fn not_green(snapshot: &Snapshot<'_>, sha: &str, why: &str) -> Effect {
@@ -328,7 +343,7 @@ fn not_green(snapshot: &Snapshot<'_>, sha: &str, why: &str) -> Effect {
 /// What is done for a step that is over by a status that the controller did not write: a pull request of its own that is
 /// still open shows what the gates once said, and nobody would take that back. It is closed; nothing is written down.
 pub(super) fn orphan(snapshot: &Snapshot<'_>) -> Plan {
-    if !promoting::has_finalizer(snapshot) || snapshot.has_no_pull_request {
+    if !has_pull_requests(snapshot) || snapshot.has_no_pull_request {
         return Plan::default();
     }
     let comment = "Closed by kardinal: somebody else wrote the status of its PromotionStep.".to_owned();
@@ -340,19 +355,22 @@ pub(super) fn orphan(snapshot: &Snapshot<'_>) -> Plan {
     Plan { effect, ..Plan::default() }
 }
 
+/// Whether the step opens pull requests; others may be in a repository that no forge serves. Its finalizer says less: who
+/// may write the step can take it away.
+fn has_pull_requests(snapshot: &Snapshot<'_>) -> bool {
+    let opens_one = |bundle: &Bundle| {
+        tasks(&snapshot.step.spec, bundle.spec.kind()).is_ok_and(|tasks| opens_pull_request(&tasks))
+    };
+    snapshot.bundle.is_some_and(opens_one)
+}
+
 /// How the check of the step's own pull request is taken back before a status is forgotten, and with it the memory of what
 /// the check shows. `None`: there is nothing to take back.
 pub(super) fn withdraw(snapshot: &Snapshot<'_>) -> Option<Effect> {
-    if !promoting::has_finalizer(snapshot) || snapshot.has_no_pull_request || super::is_over(snapshot.step) {
+    if !has_pull_requests(snapshot) || snapshot.has_no_pull_request || super::is_over(snapshot.step) {
         return None;
     }
-    let Some(found) = snapshot.pull_request else {
-        // Others may be in a repository that no forge serves.
-        let opens_one = |bundle: &Bundle| {
-            tasks(&snapshot.step.spec, bundle.spec.kind()).is_ok_and(|tasks| opens_pull_request(&tasks))
-        };
-        return snapshot.bundle.is_some_and(opens_one).then(|| change::find(snapshot.step));
-    };
+    let Some(found) = snapshot.pull_request else { return Some(change::find(snapshot.step)) };
     let is_shown = found.state == PullRequestState::Open && snapshot.withdrawn != Some(found.head.as_str());
     let why = "what is known of this promotion was lost: it is looked at again";
     is_shown.then(|| not_green(snapshot, &found.head, why))

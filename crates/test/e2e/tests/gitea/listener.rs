@@ -11,12 +11,13 @@ use tokio::sync::mpsc;
 pub(crate) const SECRET: &str = "only-gitea-and-we-know";
 
 /// Listens from now on. Returns where, and the URLs of each repository in which something has happened.
-pub(crate) async fn listen() -> anyhow::Result<(String, mpsc::UnboundedReceiver<Vec<String>>)> {
+pub(crate) async fn listen() -> anyhow::Result<(String, mpsc::UnboundedReceiver<(Vec<String>, Option<u64>)>)>
+{
     let (sender, receiver) = mpsc::unbounded_channel();
     let service = Router::new().fallback(move |headers: HeaderMap, body: Bytes| {
         let status = match webhook::verify(&headers, &body, SECRET.as_bytes()) {
             Ok(delivery) => {
-                let _ = sender.send(urls(delivery.event));
+                let _ = sender.send(told(delivery.event));
                 StatusCode::NO_CONTENT
             }
             Err(_) => StatusCode::FORBIDDEN,
@@ -29,11 +30,11 @@ pub(crate) async fn listen() -> anyhow::Result<(String, mpsc::UnboundedReceiver<
     Ok((url, receiver))
 }
 
-fn urls(event: Event) -> Vec<String> {
+fn told(event: Event) -> (Vec<String>, Option<u64>) {
     match event {
-        Event::PullRequest { repository_urls, .. }
-        | Event::Push { repository_urls, .. }
-        | Event::Review { repository_urls, .. } => repository_urls,
-        Event::Other => Vec::new(),
+        Event::PullRequest { repository_urls, number, .. }
+        | Event::Review { repository_urls, number, .. } => (repository_urls, Some(number)),
+        Event::Push { repository_urls, .. } => (repository_urls, None),
+        Event::Other => (Vec::new(), None),
     }
 }

@@ -82,13 +82,14 @@ pub(crate) async fn at_gitea(
     let (hook, mut heard) = listener::listen().await?;
     site.gitea().add_webhook(&site.repository, &hook, listener::SECRET)?;
     let listen = async {
-        while let Some(urls) = heard.recv().await {
+        while let Some((urls, pull_request)) = heard.recv().await {
             // Gitea knows nothing of the proxy.
             let seen = |url: String| match proxy {
                 Some(proxy) => url.replace(&proxy.upstream, &proxy.url),
                 None => url,
             };
-            world.repository_changed(&urls.into_iter().map(seen).collect::<Vec<_>>()).await;
+            let urls: Vec<String> = urls.into_iter().map(seen).collect();
+            world.repository_changed(&urls, pull_request).await;
         }
     };
     let told = tokio::select! {

@@ -6,6 +6,7 @@ use super::*;
 
 fn opened(scene: &mut Scene) -> PullRequestOrder {
     scene.step.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    scene.has_no_pull_request = true;
     let commit = scene.effect();
     scene.tell(&commit, committed());
     let Effect::OpenPullRequest(order) = scene.effect() else { panic!("a pull request") };
@@ -93,6 +94,7 @@ fn configuration_lists_its_files() {
     scene.bundle = Some(config_bundle());
     scene.step.metadata.annotations = None;
     scene.step.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    scene.has_no_pull_request = true;
     let commit = scene.effect();
     let files = (0..60).map(|index| format!("environments/prod/{index:02}.yaml")).collect();
     let outcome = Outcome::Committed {

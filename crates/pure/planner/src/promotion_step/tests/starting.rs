@@ -141,6 +141,10 @@ fn an_environment_that_has_the_version_needs_no_change() {
     reviewed.tell(&Effect::AddFinalizer, Outcome::Done);
     let commit = reviewed.effect();
     reviewed.tell(&commit, unchanged());
+    // That may be its own doing, in a life of which the record got lost.
+    let find = reviewed.effect();
+    assert!(matches!(find, Effect::FindPullRequest { .. }), "{find:?}");
+    reviewed.tell(&find, Outcome::NoPullRequest);
     assert_eq!(reviewed.state(), PromotionState::HealthChecking);
     assert_eq!(reviewed.task("open-pr"), TaskState::Completed);
     assert_eq!(reviewed.task("wait-for-merge"), TaskState::Completed);
@@ -173,6 +177,7 @@ fn the_layout_decides_branch_and_directory() {
     for (extra, base, branch, directory) in cases {
         let mut scene = Scene::new(extra);
         scene.step.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+        scene.has_no_pull_request = true;
         let Effect::Commit(order) = scene.effect() else { panic!("a commit") };
         assert_eq!(
             (order.base.as_str(), order.branch.as_str(), order.directory.as_str()),

@@ -1,0 +1,117 @@
+//! A pull request of the step's own that was merged while the step did not wait for it.
+//!
+//! The record of a step can be taken away while its pull request is open, and a pull request that was closed can be opened
+//! again. What is merged then is in the environment all the same, and the evidence tells what it has passed over.
+
+use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStep};
+
+use super::draft::{self, Draft};
+use super::tasks::{Task, TaskKind, opens_pull_request, tasks};
+use super::{Plan, PullRequest, PullRequestState, Snapshot, change, gates, organisation, promoting, waiting};
+
+/// What a step that has nothing on record does about a pull request of its own: one that was merged is in, whatever holds
+/// the step now. `None`: there is nothing of the kind.
+pub(super) fn take_up(snapshot: &Snapshot<'_>) -> Option<Plan> {
+    let bundle = snapshot.bundle?;
+    let tasks = tasks(&snapshot.step.spec, bundle.spec.kind()).ok()?;
+    if !opens_pull_request(&tasks) || snapshot.has_no_pull_request {
+        return None;
+    }
+    match snapshot.pull_request {
+        None => Some(Plan::act(change::find(snapshot.step))),
+        Some(found) if is_in(snapshot, found) => {
+            let mut draft = Draft::new(snapshot);
+            draft.list_tasks(&tasks);
+            draft.status.evidence = Some(gates::evidence(snapshot));
+            go_on_from_merge(&mut draft, snapshot, (bundle, &tasks), found);
+            Some(draft.plan())
+        }
+        Some(_) => None,
+    }
+}
+
+/// Whether a pull request has brought its change to where the step writes.
+pub(super) fn is_in(snapshot: &Snapshot<'_>, found: &PullRequest) -> bool {
+    found.state == PullRequestState::Merged && found.base == change::base_branch(snapshot.step)
+}
+
+/// The step goes on as if it had waited for the merge.
+pub(super) fn go_on_from_merge(
+    draft: &mut Draft<'_>,
+    snapshot: &Snapshot<'_>,
+    (bundle, tasks): (&Bundle, &[Task]),
+    found: &PullRequest,
+) {
+    let told = format!("PR #{} was merged before this was written down", found.number);
+    let merge = tasks.iter().position(|task| task.kind == TaskKind::WaitForMerge).unwrap_or(tasks.len());
+    for (index, _) in tasks.iter().enumerate().take(merge).filter(|(_, task)| !is_call(task)) {
+        draft.complete(index, told.clone());
+    }
+    draft.set_output(draft::BRANCH, change::branch_of(snapshot.step));
+    draft.set_output(draft::CHANGED, "true");
+    draft.remember_bundle(bundle);
+    draft.enter(PromotionState::WaitingForMerge, told);
+    waiting::settle(draft, snapshot, found);
+}
+
+/// Nobody knows whether a task of somebody else's was called.
+fn is_call(task: &Task) -> bool {
+    matches!(task.kind, TaskKind::Call(_))
+}
+
+/// What a step that has failed does about a pull request that somebody can open again, or has merged meanwhile. `None`: there
+/// is nothing of the kind.
+pub(super) fn look_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Plan> {
+    let may_exist = match draft.output(draft::PR_STATE) {
+        Some(state) => ["open", "closed", draft::LEFT].contains(&state),
+        // It has begun with nothing on record, and failed at once because the Bundle had.
+        None => promoting::has_finalizer(snapshot) && opens_pull_request(&waiting::current_tasks(snapshot)),
+    };
+    if !may_exist || snapshot.has_no_pull_request {
+        return None;
+    }
+    match snapshot.pull_request {
+        None => Some(Plan::act(waiting::look(snapshot, draft))),
+        Some(found) if found.state != PullRequestState::Merged => None,
+        // What the gates said is told once they can be asked.
+        Some(_) if snapshot.organisation.is_err() => {
+            Some(Plan { wake: Some(organisation::ask_again(snapshot)), ..Plan::default() })
+        }
+        Some(found) => {
+            let mut draft = Draft::new(snapshot);
+            merged_all_the_same(&mut draft, snapshot, found);
+            Some(draft.plan())
+        }
+    }
+}
+
+/// The step stays failed; what it had come to, the merge and what that has passed over are all on record.
+fn merged_all_the_same(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: &PullRequest) {
+    waiting::record(draft, found);
+    let by = found.merged_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+    let (number, base) = (found.number, &found.base);
+    let at = found.merged_at.unwrap_or(snapshot.now);
+    if is_in(snapshot, found) {
+        waiting::arrived(draft, snapshot, found);
+    }
+    draft.status.outputs.remove(draft::REJECTED);
+    let before = draft.status.message.clone().unwrap_or_else(|| "the promotion has failed".to_owned());
+    let told = format!("{before}; all the same it was merged into `{base}`{by} at {at:.0} (PR #{number})");
+    draft.warn("MergedAfterTheEnd", told.clone());
+    draft.say(told);
+}
+
+/// Whether a step has to look at its pull request when something has happened in the repository: to the pull request with
+/// this number, or to a branch.
+pub fn concerns(step: &PromotionStep, pull_request: Option<u64>) -> bool {
+    let status = step.status.as_ref();
+    match (status.and_then(|status| status.state), pull_request) {
+        (Some(PromotionState::WaitingForMerge), _) => true,
+        (Some(PromotionState::Verified), _) | (_, None) => false,
+        (_, Some(number)) => {
+            let own = status.and_then(|status| draft::output(status, draft::PR_NUMBER));
+            // One without a number may have had it on record before.
+            own.map_or_else(|| promoting::is_finalized(step), |own| own == number.to_string())
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Pull requests that are merged while the step does not wait for them.
+
+use kardinal_api::kardinal::{GateEvidence, GateResult};
+
+use super::organisation::{BEFORE, gate};
+use super::*;
+
+fn merged_by(who: &str, at: &str) -> PullRequest {
+    PullRequest {
+        state: PullRequestState::Merged,
+        merged_at: Some(time(at)),
+        merged_by: Some(who.to_owned()),
+        merge_commit: Some("mer9e".to_owned()),
+        ..open_pull_request()
+    }
+}
+
+fn told(scene: &Scene, name: &str) -> GateEvidence {
+    let evidence = scene.status().evidence.expect("evidence");
+    let gates = evidence.policy_gates.unwrap_or_default();
+    gates.into_iter().find(|gate| gate.name == name).unwrap_or_else(|| panic!("nothing is told of `{name}`"))
+}
+
+#[test]
+fn what_is_merged_while_nothing_is_on_record_is_written_down_with_who_forced_it() {
+    for finalized in [true, false] {
+        let mut scene = Scene::reviewed().opened().kept().asked(&[gate("false", BEFORE)]);
+        // Its record is taken away, and with it perhaps the finalizer, while the gate is closed.
+        scene.step.status = None;
+        (scene.pull_request, scene.heard_of_pull_request) = (None, true);
+        if !finalized {
+            scene.step.metadata.finalizers = None;
+        }
+        let find = scene.effect();
+        assert!(matches!(find, Effect::FindPullRequest { .. }), "{find:?}");
+        scene.tell(&find, Outcome::PullRequest(open_pull_request()));
+        scene.pull_request = Some(open_pull_request());
+        scene.plan();
+        assert_eq!(scene.state(), PromotionState::Pending);
+        assert!(scene.message().contains("held by gate"), "{}", scene.message());
+        scene.pass(SignedDuration::from_mins(2));
+        scene.pull_request = Some(merged_by("mallory", "2026-04-14T14:01:00Z"));
+        scene.plan();
+        assert_eq!(scene.state(), PromotionState::HealthChecking);
+        assert_eq!(scene.status().merged_at, Some(time("2026-04-14T14:01:00Z")));
+        let gate = told(&scene, "never");
+        assert_eq!((gate.result, gate.forced_by.as_deref()), (GateResult::Fail, Some("mallory")));
+        assert_eq!(scene.task("open-pr"), TaskState::Completed);
+    }
+}
+
+#[test]
+fn a_merge_that_nobody_heard_of_is_found_where_nothing_is_left_to_change() {
+    let mut scene = Scene::reviewed().asked(&[gate("true", BEFORE)]);
+    let finalizer = scene.effect();
+    scene.tell(&finalizer, Outcome::Done);
+    scene.pass(SignedDuration::from_mins(10));
+    let commit = scene.effect();
+    scene.tell(&commit, unchanged());
+    let find = scene.effect();
+    scene.tell(&find, Outcome::PullRequest(merged_by("mallory", "2026-04-14T14:01:00Z")));
+    assert_eq!(scene.state(), PromotionState::HealthChecking);
+    assert_eq!(scene.status().merged_at, Some(time("2026-04-14T14:01:00Z")));
+    assert_eq!(told(&scene, "never").result, GateResult::Pass);
+}
+
+#[test]
+fn what_a_gate_said_before_it_was_changed_is_not_known() {
+    for (green, result) in [(false, GateResult::Fail), (true, GateResult::Pass)] {
+        let mut gate = gate("true", BEFORE);
+        gate.metadata.managed_fields = from(json!([{"manager": "kubectl", "time": "2026-04-14T14:05:00Z"}]));
+        let mut scene = Scene::reviewed().opened().kept().asked(&[gate]);
+        let state = if green { CommitState::Success } else { CommitState::Pending };
+        scene.shown = Some(Shown { sha: open_pull_request().head, state, since: time(NOW) });
+        scene.pass(SignedDuration::from_mins(10));
+        scene.pull_request = Some(merged_by("mallory", "2026-04-14T14:01:00Z"));
+        scene.plan();
+        let gate = told(&scene, "never");
+        assert_eq!((gate.result, gate.evaluated_at, gate.forced_by), (result, None, None), "{green}");
+        assert!(gate.reason.unwrap_or_default().contains("changed at 2026-04-14T14:05:00Z, after the merge"));
+    }
+}
+
+#[test]
+fn a_rejected_pull_request_that_is_opened_again_is_closed_and_a_merge_of_it_is_on_record() {
+    let mut scene = Scene::reviewed().opened().kept().asked(&[gate("false", BEFORE)]);
+    scene.pull_request = Some(closed_pull_request());
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::Failed);
+    let take_back = scene.effect();
+    assert!(
+        matches!(take_back, Effect::SetCommitStatus { state: CommitState::Pending, .. }),
+        "{take_back:?}"
+    );
+    scene.tell(&take_back, Outcome::Shown { at: scene.now });
+    assert_eq!(scene.plan(), Plan::default(), "closed is closed");
+    // Somebody opens it again.
+    scene.pull_request = None;
+    let read = scene.effect();
+    assert_eq!(read, Effect::ReadPullRequest { number: 7 });
+    scene.tell(&read, Outcome::PullRequest(open_pull_request()));
+    scene.pull_request = Some(open_pull_request());
+    assert!(matches!(scene.effect(), Effect::ClosePullRequest { number: 7, .. }));
+    // It is merged before it can be closed.
+    scene.pass(SignedDuration::from_mins(5));
+    scene.pull_request = None;
+    let read = scene.effect();
+    let merged = merged_by("mallory", "2026-04-14T14:04:00Z");
+    let report = scene.tell(&read, Outcome::PullRequest(merged.clone()));
+    assert_eq!(report.status, None, "the gates are asked first");
+    scene.pull_request = Some(merged);
+    let plan = scene.plan();
+    assert_eq!(plan.notes.iter().map(|note| note.reason.as_str()).collect::<Vec<_>>(), ["MergedAfterTheEnd"]);
+    assert_eq!(scene.state(), PromotionState::Failed);
+    let (status, at) = (scene.status(), time("2026-04-14T14:04:00Z"));
+    assert_eq!((status.merged_at, status.promoted_at), (Some(at), Some(at)));
+    assert!(!is_rejected(&scene.step), "it is in");
+    for part in
+        ["was closed without merging", "merged into `main` by mallory at 2026-04-14T14:04:00Z (PR #7)"]
+    {
+        assert!(scene.message().contains(part), "`{part}` is missing in: {}", scene.message());
+    }
+    for name in ["never", "rejected"] {
+        let gate = told(&scene, name);
+        assert_eq!((gate.result, gate.forced_by.as_deref()), (GateResult::Fail, Some("mallory")), "{name}");
+    }
+    assert_eq!(scene.plan(), Plan::default());
+}
+
+#[test]
+fn a_look_back_is_never_given_up_and_changes_no_record() {
+    let mut scene = Scene::reviewed().opened().kept();
+    scene.pull_request = Some(closed_pull_request());
+    scene.plan();
+    let take_back = scene.effect();
+    scene.tell(&take_back, Outcome::Shown { at: scene.now });
+    scene.pull_request = None;
+    let read = scene.effect();
+    let before = scene.status();
+    for attempt in [1, 4, 100] {
+        for trouble in [fault(), Outcome::Blocked { message: "Secret `token` is missing".to_owned() }] {
+            let report = report(&scene.snapshot(), &read, &trouble, attempt);
+            assert!(report.status.is_none() && report.retry.is_some(), "{report:?}");
+        }
+    }
+    assert_eq!(scene.status(), before);
+}
+
+#[test]
+fn an_older_record_that_is_put_back_makes_no_check_green() {
+    let mut scene = Scene::reviewed().opened().kept().asked(&[gate("true", BEFORE)]);
+    let green = scene.step.status.clone();
+    let head = open_pull_request().head;
+    scene.pass(SignedDuration::from_mins(1));
+    scene = scene.asked(&[gate("false", BEFORE)]);
+    let pending = scene.effect();
+    assert!(matches!(pending, Effect::SetCommitStatus { state: CommitState::Pending, .. }), "{pending:?}");
+    let taken_back = scene.now;
+    scene.tell(&pending, Outcome::Shown { at: taken_back });
+    scene.shown = Some(Shown { sha: head, state: CommitState::Pending, since: taken_back });
+    // Ten minutes later somebody puts the sealed status of the green check back, and merges past the check.
+    scene.pass(SignedDuration::from_mins(10));
+    scene.step.status = green;
+    let mut merged_first =
+        Scene { step: scene.step.clone(), ..Scene::reviewed() }.asked(&[gate("false", BEFORE)]);
+    (merged_first.shown, merged_first.now) = (scene.shown.clone(), scene.now);
+    let merged = merged_by("mallory", "2026-04-14T14:10:00Z");
+    merged_first.pull_request = Some(merged.clone());
+    merged_first.plan();
+    assert_eq!(told(&merged_first, "never").forced_by.as_deref(), Some("mallory"));
+    // The same where the check is shown once more before the merge is seen.
+    scene.pull_request = Some(open_pull_request());
+    let pending = scene.effect();
+    scene.tell(&pending, Outcome::Shown { at: scene.now });
+    scene.shown = None;
+    scene.pull_request = Some(merged);
+    scene.plan();
+    let gate = told(&scene, "never");
+    assert_eq!((gate.forced_by.as_deref(), gate.check_was_green), (Some("mallory"), None));
+}
+
+#[test]
+fn a_webhook_concerns_those_who_may_have_that_pull_request() {
+    let step = |state: &str, number: Option<&str>, finalized: bool| {
+        let mut step = Scene::reviewed().step;
+        let outputs = number.map_or_else(|| json!({}), |number| json!({"prNumber": number}));
+        step.status = from(json!({"state": state, "outputs": outputs}));
+        step.metadata.finalizers = finalized.then(|| vec![FINALIZER.to_owned()]);
+        step
+    };
+    let cases = [
+        (step("WaitingForMerge", Some("3"), true), Some(7), true),
+        (step("WaitingForMerge", Some("3"), true), None, true),
+        (step("Verified", Some("7"), true), Some(7), false),
+        (step("Failed", Some("7"), true), Some(7), true),
+        (step("Failed", Some("3"), true), Some(7), false),
+        (step("Failed", Some("7"), true), None, false),
+        (step("Pending", None, true), Some(7), true),
+        (step("Pending", None, false), Some(7), false),
+    ];
+    for (step, number, expected) in cases {
+        assert_eq!(concerns(&step, number), expected, "{number:?}: {:?}", step.status);
+    }
+}

@@ -1,0 +1,153 @@
+//! What is merged past its check is on record with who did it, whatever was done to the record before.
+
+use anyhow::{Context as _, ensure};
+use kardinal_api::forge::Desired;
+use kardinal_api::kardinal::{GateEvidence, GateResult, PromotionState, PromotionStep};
+use kardinal_testkit::shop::{APP, POLICIES};
+use kardinal_testkit::{Shop, World, in_three_worlds};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+in_three_worlds!(promotions: a_merge_while_the_record_is_erased_is_told_as_forced);
+in_three_worlds!(promotions: an_older_record_that_is_put_back_excuses_no_merge);
+in_three_worlds!(promotions: a_rejected_pull_request_that_is_merged_all_the_same_is_on_record);
+
+const KARDINAL: &str = "kardinal.io/v1alpha1";
+const BUNDLE: &str = "my-app-v1-29-0";
+const FILE: &str = "environments/prod/kustomization.yaml";
+
+/// A Bundle whose pull request shows a green check: the organisation's gate is open.
+async fn shown_green<'a>(world: &'a World) -> anyhow::Result<(Shop<'a>, PromotionStep)> {
+    let shop = Shop::open(world, &["prod"]).await?;
+    shop.org_gate("freeze", "prod", "true", "10s").await?;
+    shop.next_second().await?;
+    shop.pipeline(json!({
+        "apiVersion": KARDINAL, "kind": "Pipeline", "metadata": {"name": APP},
+        "spec": {"git": {"url": ""}, "environments": [{"name": "prod", "approval": "pr-review"}]},
+    }))
+    .await?;
+    shop.release(BUNDLE, "1.29.0", json!({})).await?;
+    let step = shop.step(BUNDLE, "prod", "shows a green check", |step| is_green(step)).await?;
+    Ok((shop, step))
+}
+
+fn is_green(step: &PromotionStep) -> bool {
+    step.status.as_ref().is_some_and(|status| status.outputs.contains_key("greenHead"))
+}
+
+async fn set_gate(world: &World, expression: &str) -> anyhow::Result<()> {
+    let gates = kardinal_testkit::apply::api(&world.client, POLICIES, KARDINAL, "PolicyGate");
+    let patch = Patch::Merge(json!({"spec": {"expression": expression}}));
+    gates.patch("freeze", &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+/// Closes the gate, and waits until nothing is green any more and a forge's whole second has passed.
+async fn close_the_gate(shop: &Shop<'_>) -> anyhow::Result<()> {
+    set_gate(shop.story.world, "false").await?;
+    let taken_back = |step: &PromotionStep| !is_green(step);
+    shop.step(BUNDLE, "prod", "has taken the green check back", taken_back).await?;
+    shop.next_second().await
+}
+
+fn steps(world: &World) -> Api<PromotionStep> {
+    Api::namespaced(world.client.clone(), &world.namespace)
+}
+
+/// What the evidence says of a gate, once the merge is on record.
+async fn told(shop: &Shop<'_>, gate: &str) -> anyhow::Result<GateEvidence> {
+    let merged = |step: &PromotionStep| step.status.as_ref().is_some_and(|status| status.merged_at.is_some());
+    let step = shop.step(BUNDLE, "prod", "has the merge on record", merged).await?;
+    let evidence = step.status.and_then(|status| status.evidence).context("evidence")?;
+    let gates = evidence.policy_gates.unwrap_or_default();
+    gates.iter().find(|told| told.name == gate).cloned().with_context(|| format!("`{gate}`: {gates:?}"))
+}
+
+fn forced_by_mallory(told: &GateEvidence) -> anyhow::Result<()> {
+    ensure!(told.result == GateResult::Fail && told.forced_by.as_deref() == Some("mallory"), "{told:?}");
+    Ok(())
+}
+
+async fn a_merge_while_the_record_is_erased_is_told_as_forced(world: &World) -> anyhow::Result<()> {
+    let (shop, step) = shown_green(world).await?;
+    close_the_gate(&shop).await?;
+    let name = step.metadata.name.as_deref().context("a name")?;
+    let erase = Patch::Merge(json!({"status": null}));
+    world
+        .eventually("the step begins again and is held", async || {
+            let found = shop.find_step(BUNDLE, "prod").await?.and_then(|step| step.status);
+            let state = found.as_ref().and_then(|status| status.state);
+            if state == Some(PromotionState::Pending) {
+                return Ok(Ok(()));
+            }
+            if state.is_some() {
+                steps(world).patch_status(name, &PatchParams::default(), &erase).await?;
+            }
+            Ok(Err(format!("{state:?}")))
+        })
+        .await?;
+    shop.merge(BUNDLE, "prod", "mallory").await?;
+    forced_by_mallory(&told(&shop, "freeze").await?)?;
+    // The gate opens: what was said then stays.
+    set_gate(world, "true").await?;
+    shop.deploy("prod", "1.29.0").await?;
+    shop.state(BUNDLE, "prod", PromotionState::Verified).await?;
+    forced_by_mallory(&told(&shop, "freeze").await?)?;
+    shop.close().await
+}
+
+async fn an_older_record_that_is_put_back_excuses_no_merge(world: &World) -> anyhow::Result<()> {
+    let (shop, step) = shown_green(world).await?;
+    close_the_gate(&shop).await?;
+    let name = step.metadata.name.as_deref().context("a name")?;
+    let older = json!({
+        "apiVersion": KARDINAL, "kind": "PromotionStep", "metadata": {"name": name},
+        "status": serde_json::to_value(&step.status)?,
+    });
+    let as_the_controller = PatchParams::apply("kardinal-promotion-controller").force();
+    steps(world).patch_status(name, &as_the_controller, &Patch::Apply(older)).await?;
+    shop.merge(BUNDLE, "prod", "mallory").await?;
+    forced_by_mallory(&told(&shop, "freeze").await?)?;
+    shop.close().await
+}
+
+async fn a_rejected_pull_request_that_is_merged_all_the_same_is_on_record(
+    world: &World,
+) -> anyhow::Result<()> {
+    let (shop, _) = shown_green(world).await?;
+    let close: Value = json!({"spec": {"desired": "closed", "closedBy": "erin"}});
+    shop.decide(BUNDLE, "prod", &close).await?;
+    let over = |step: &PromotionStep| {
+        step.status.as_ref().is_some_and(|status| status.state == Some(PromotionState::Failed))
+            && !is_green(step)
+    };
+    shop.step(BUNDLE, "prod", "is rejected and shows nothing green", over).await?;
+    // Whoever opens it again is told that it is over.
+    shop.decide(BUNDLE, "prod", &json!({"spec": {"desired": "open", "closedBy": null}})).await?;
+    world
+        .eventually("the pull request is closed again", async || {
+            let desired = shop.request(BUNDLE, "prod").await?.spec.desired();
+            Ok(if desired == Desired::Closed { Ok(()) } else { Err(format!("{desired:?}")) })
+        })
+        .await?;
+    shop.next_second().await?;
+    shop.merge(BUNDLE, "prod", "mallory").await?;
+    forced_by_mallory(&told(&shop, "rejected").await?)?;
+    let file = shop.file(FILE).await?;
+    ensure!(file.contains("1.29.0"), "{file}");
+    let record = world
+        .eventually("the Bundle's record tells of the merge", async || {
+            let status = shop.bundle(BUNDLE).await?.status;
+            let record =
+                status.and_then(|status| status.environments.get("prod").cloned()).unwrap_or_default();
+            Ok(if record.promoted_at.is_some() { Ok(record) } else { Err(format!("{record:?}")) })
+        })
+        .await?;
+    ensure!(record.rejected.is_none() && record.rejected_by.as_deref() == Some("erin"), "{record:?}");
+    for part in ["closed without merging by erin", "merged into `main` by mallory at "] {
+        let said = record.message.as_deref().unwrap_or_default();
+        ensure!(said.contains(part), "`{part}` is missing in: {said}");
+    }
+    shop.close().await
+}
