@@ -1,6 +1,6 @@
 //! Objects of our kinds, read out of the watches and written back.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kardinal_cluster::events::{self, EventType};
 use kardinal_cluster::watches::Object;
@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 
 use crate::Context;
 use crate::driver::{Key, Next};
+
+/// How long to wait after a status was refused. Whatever changes meanwhile brings the next try about before that.
+const REFUSED: SignedDuration = SignedDuration::from_secs(15);
 
 /// The kind of one of our types.
 pub(crate) fn gvk<K: Resource<DynamicType = ()>>() -> Gvk {
@@ -186,9 +189,14 @@ impl Context {
                 Ok(())
             }
             Answer::Gone(_) => Err(Next::Never),
-            Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
+            Answer::Conflict(message) | Answer::Fault(message) => {
                 tracing::warn!(object = %id, error = %message, "status not written; it is tried again");
                 Err(Next::At(Some(now + crate::RETRY)))
+            }
+            // Somebody has to mend that first: a permission, a limit, a policy.
+            Answer::Refused(message) => {
+                tracing::warn!(object = %id, error = %message, "status refused; it is tried again later");
+                Err(Next::At(Some(now + REFUSED)))
             }
         }
     }

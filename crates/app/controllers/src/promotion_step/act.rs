@@ -171,7 +171,8 @@ async fn object(
 fn of_change(error: ChangeError, task: Option<usize>) -> Outcome {
     let message = error.message;
     match error.may_pass {
-        true => Outcome::Fault { message, retry: Retry::Soon },
+        // It may have cost all the time and memory that one change may have: the next try comes later and later.
+        true => Outcome::Fault { message, retry: Retry::Limited(None) },
         false => Outcome::Refused { task, message },
     }
 }
@@ -340,7 +341,7 @@ mod tests {
     #[test]
     fn a_change_that_something_outside_kept_from_being_made_is_tried_again() {
         let error = |may_pass| ChangeError { message: "why".to_owned(), may_pass };
-        let fault = Outcome::Fault { message: "why".to_owned(), retry: Retry::Soon };
+        let fault = Outcome::Fault { message: "why".to_owned(), retry: Retry::Limited(None) };
         assert_eq!(of_change(error(true), Some(2)), fault);
         let refused = Outcome::Refused { task: Some(2), message: "why".to_owned() };
         assert_eq!(of_change(error(false), Some(2)), refused);

@@ -6,6 +6,9 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// How somebody is called: on one line, since names stand in tables and messages.
+const PERSON: &str = r"^[^\x00-\x1f\x7f]+$";
+
 /// Which branch goes where, why, what reviewers say, and what shall become of it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -41,6 +44,11 @@ use serde::{Deserialize, Serialize};
         "message": "`head` and `base` must be two different branches",
         "fieldPath": ".head",
     },
+    {
+        "rule": "!has(self.closedBy) || self.desired != 'open'",
+        "message": "an open pull request was closed by nobody: leave `closedBy` out",
+        "fieldPath": ".closedBy",
+    },
 ]))]
 pub struct PullRequestSpec {
     /// The Repository, in the same namespace.
@@ -61,7 +69,7 @@ pub struct PullRequestSpec {
     pub body: String,
     /// Who opened it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 256))]
+    #[schemars(length(min = 1, max = 256), regex(pattern = PERSON))]
     pub author: Option<String>,
     /// Words to find it by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -95,11 +103,11 @@ pub struct PullRequestSpec {
     pub desired: Option<Desired>,
     /// Who asked for the merge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 256))]
+    #[schemars(length(min = 1, max = 256), regex(pattern = PERSON))]
     pub merged_by: Option<String>,
     /// Who gave it up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 256))]
+    #[schemars(length(min = 1, max = 256), regex(pattern = PERSON))]
     pub closed_by: Option<String>,
     /// The commit of `head` that the merge was asked for; no other is merged. Absent: whatever is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,7 +140,7 @@ pub enum Desired {
 #[serde(rename_all = "camelCase")]
 pub struct Review {
     /// Who.
-    #[schemars(length(min = 1, max = 256))]
+    #[schemars(length(min = 1, max = 256), regex(pattern = PERSON))]
     pub author: String,
     /// Whether the change is good: `approved` or `changes-requested`.
     #[schemars(with = "Verdict")]
@@ -167,7 +175,7 @@ pub enum Verdict {
 #[serde(rename_all = "camelCase")]
 pub struct Comment {
     /// Who.
-    #[schemars(length(min = 1, max = 256))]
+    #[schemars(length(min = 1, max = 256), regex(pattern = PERSON))]
     pub author: String,
     /// What, in Markdown.
     #[schemars(length(min = 1, max = 65_536))]

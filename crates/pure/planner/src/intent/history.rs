@@ -251,7 +251,9 @@ pub(crate) fn ended_at(bundle: &Bundle, environment: &str) -> Option<Timestamp> 
     let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let at = match entry.state {
         Some(PromotionState::Verified) => entry.verified_at,
-        _ => entry.rejected_at.or_else(told).or(entry.promoted_at),
+        // One that was rejected may have been merged all the same.
+        _ if entry.rejected_at.is_some() => entry.rejected_at.max(entry.promoted_at),
+        _ => told().or(entry.promoted_at),
     };
     at.max(created).map(whole_second)
 }

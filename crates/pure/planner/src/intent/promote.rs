@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use kardinal_api::kardinal::Bundle;
 
 use super::create::up_to;
-use super::history::{History, is_verified};
-use super::present::{Present, present};
+use super::history::{History, Objection, is_verified};
+use super::present::{Present, gone, present};
 use super::wish::{Answer, Wish, already, lost};
 use crate::bundle::problem::listed;
 use crate::bundle::{Problem, Route, is_rollback, name_of};
@@ -24,23 +24,33 @@ pub fn promote<'a>(wish: &Wish<'a>, now: Timestamp) -> Result<Answer<'a>, Proble
     if let Some(done) = already(wish, source) {
         return Ok(done);
     }
-    let history = History::of(wish.bundles, wish.environment, source.spec.kind());
-    if let Some(objection) = history.objection(source).filter(|_| !wish.force) {
+    if let Some(objection) = objection(wish, source).filter(|_| !wish.force) {
         return Err(objection.problem(source, wish.environment));
     }
     let bundle = up_to(wish.pipeline, wish.environment, source, wish.bundles, now)?;
     Ok(Answer::New(Box::new(bundle)))
 }
 
+/// Why a Bundle is not to come to the environment (again): by the Bundles that exist, or by what the Pipeline remembers of
+/// a rollback that was deleted.
+fn objection(wish: &Wish<'_>, source: &Bundle) -> Option<Objection> {
+    let kind = source.spec.kind();
+    let history = History::of(wish.bundles, wish.environment, kind);
+    history.objection(source).or_else(|| {
+        let rollback = gone(wish.pipeline, wish.bundles, wish.environment, kind)?;
+        let takes_it_back = rollback.rollback_of.as_deref() == Some(name_of(&source.metadata));
+        takes_it_back.then(|| Objection::TakenBack(rollback.bundle.clone()))
+    })
+}
+
 /// For an environment with none before it: the newest Bundle that nothing speaks against.
 fn newest<'a>(wish: &Wish<'a>) -> Result<&'a Bundle, Problem> {
-    let history = |bundle: &Bundle| History::of(wish.bundles, wish.environment, bundle.spec.kind());
     let forward = wish.bundles.iter().copied().filter(|bundle| !is_rollback(bundle));
     let age = |bundle: &Bundle| {
         (bundle.metadata.creation_timestamp.as_ref().map(|time| time.0), name_of(&bundle.metadata).to_owned())
     };
     forward
-        .filter(|bundle| history(bundle).objection(bundle).is_none())
+        .filter(|bundle| objection(wish, bundle).is_none())
         .max_by_key(|bundle| age(bundle))
         .ok_or_else(|| {
             let environment = wish.environment;

@@ -123,6 +123,14 @@ async fn a_rejected_pull_request_that_is_merged_all_the_same_is_on_record(
             && !is_green(step)
     };
     shop.step(BUNDLE, "prod", "is rejected and shows nothing green", over).await?;
+    // Nobody is named who has not closed it, and a name does not break the lines of a table.
+    for (patch, told) in [
+        (json!({"spec": {"desired": "open"}}), "was closed by nobody: leave `closedBy` out"),
+        (json!({"spec": {"closedBy": "erin\nprod  Verified"}}), "spec.closedBy"),
+    ] {
+        let refused = shop.decide(BUNDLE, "prod", &patch).await.err().context("it is refused")?.to_string();
+        ensure!(refused.contains(told), "{refused}");
+    }
     // Whoever opens it again is told that it is over.
     shop.decide(BUNDLE, "prod", &json!({"spec": {"desired": "open", "closedBy": null}})).await?;
     world

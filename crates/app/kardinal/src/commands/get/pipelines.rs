@@ -42,8 +42,19 @@ struct Cell {
     /// Why nothing proves that the version runs there.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_proven: Option<String>,
+    /// What it has of other kinds: beside the configuration its image, and the other way round.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    also: Vec<Also>,
     #[serde(skip_serializing_if = "Option::is_none")]
     incoming: Option<Incoming>,
+}
+
+/// Something else that an environment has.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Also {
+    version: String,
+    bundle: String,
 }
 
 /// A version at the door of an environment.
@@ -119,8 +130,11 @@ fn cell(seen: &Seen, promotion: &Promotion) -> Cell {
         Some(bundle) => beside(seen, promotion, bundle),
         None => promotion.has.first().cloned(),
     };
+    let kind = incoming.map(|bundle| bundle.spec.kind()).or(current.as_ref().map(|one| one.kind));
+    let others = promotion.has.iter().filter(|one| kind.is_some_and(|kind| is_apart(one.kind, kind)));
     Cell {
         environment: promotion.environment.clone(),
+        also: others.map(|one| Also { version: one.version.clone(), bundle: one.bundle.clone() }).collect(),
         version: current.as_ref().map(|one| one.version.clone()),
         bundle: current.as_ref().map(|one| one.bundle.clone()),
         verified_at: current.as_ref().and_then(|one| one.verified_at),
@@ -132,6 +146,11 @@ fn cell(seen: &Seen, promotion: &Promotion) -> Cell {
             result: promotion.result.clone(),
         }),
     }
+}
+
+/// Whether Bundles of two types bring nothing of the same kind.
+fn is_apart(one: BundleType, other: BundleType) -> bool {
+    one != other && one != BundleType::Mixed && other != BundleType::Mixed
 }
 
 /// What is told beside a Bundle that comes: what the environment has of the same kind. A version that has come and is not
@@ -192,8 +211,13 @@ fn group_table(columns: &[String], rows: &[&Row], with_namespace: bool, now: Tim
     output::table(&header, lines.collect())
 }
 
-/// `v1.28.0 → v1.29.0 BLOCKED`.
+/// `v1.28.0 → v1.29.0 BLOCKED`, and what the environment has of other kinds after a `·`.
 fn shown_cell(cell: &Cell) -> String {
+    let also = cell.also.iter().map(|one| format!(" · {}", display_version(&one.version)));
+    format!("{}{}", shown_version(cell), also.collect::<String>())
+}
+
+fn shown_version(cell: &Cell) -> String {
     let current = cell.version.as_deref().map_or_else(|| "-".to_owned(), display_version);
     match &cell.incoming {
         None if cell.not_proven.is_some() => format!("{current} (not proven)"),
@@ -218,6 +242,7 @@ mod tests {
             bundle: None,
             verified_at: None,
             not_proven: None,
+            also: Vec::new(),
             incoming: None,
         };
         Row {
@@ -312,5 +337,20 @@ mod tests {
             let text = shown(&seen);
             assert!(text.starts_with("v11.0 → v10.0 "), "{text}");
         }
+    }
+
+    #[test]
+    fn while_configuration_comes_the_image_is_still_told() {
+        let mut row = row_of("shop", &["prod"]);
+        let cell = &mut row.environments[0];
+        cell.version = None;
+        cell.also = vec![Also { version: "1.28.0".to_owned(), bundle: "shop-1".to_owned() }];
+        cell.incoming = Some(Incoming {
+            version: "4f1c2ab".to_owned(),
+            bundle: "shop-config".to_owned(),
+            outcome: Outcome::Waiting,
+            result: "WAITING: for PR #3".to_owned(),
+        });
+        assert_eq!(shown_cell(&row.environments[0]), "- → 4f1c2ab WAITING · v1.28.0");
     }
 }

@@ -535,6 +535,16 @@ fn when_the_bundle_of_a_rollback_is_deleted_the_older_version_does_not_seem_to_b
     let problem = life.wish("prod", None, false).unwrap_err();
     assert_eq!(format!("{}: {}", problem.field, problem.message), lost("prod"));
     assert_eq!(life.forward("prod", Some("2"), false), "new 2", "it is not there");
+    // Where the record tells that it took something back, that needs to be meant.
+    let mut told = life.pipeline.clone();
+    std::mem::swap(&mut told, &mut life.pipeline);
+    for one in &mut life.pipeline.status.as_mut().unwrap().environments {
+        one.rollback_of = Some("2".to_owned());
+    }
+    let refused = life.forward("prod", Some("2"), false);
+    assert!(refused.starts_with("force: ") && refused.contains(&name), "{refused}");
+    assert_eq!(life.forward("prod", Some("2"), true), "new 2");
+    life.pipeline = told;
     // The same where it was the only one that ever came.
     let all = std::mem::take(&mut life.bundles);
     let problem = life.wish("prod", None, false).unwrap_err();
