@@ -410,12 +410,13 @@ async fn caches_are_bounded_in_bytes_and_age() {
         max_age: std::time::Duration::ZERO,
         ..bench.settings()
     });
-    run(bench.dir.path(), &["clone", "-q", "--bare", "app.git", "fourth.git"]);
-    let fourth = remote(&format!("http://{}/fourth.git", server.address));
-    let [first, ..] = &remotes;
-    for remote in std::iter::repeat_n([first, &fourth], ROUNDS).flatten() {
-        let tip = brief.tip(remote, "main").await.unwrap().unwrap();
-        brief.read(remote, &tip, "README.md").await.unwrap();
+    // Caches are swept when something was fetched, so each round needs a repository that is not there yet.
+    for round in 0..ROUNDS {
+        let name = format!("new-{round}.git");
+        run(bench.dir.path(), &["clone", "-q", "--bare", "app.git", &name]);
+        let new = remote(&format!("http://{}/{name}", server.address));
+        let tip = brief.tip(&new, "main").await.unwrap().unwrap();
+        brief.read(&new, &tip, "README.md").await.unwrap();
         if caches() == 1 {
             break;
         }

@@ -49,14 +49,13 @@ fn newest<'a>(wish: &Wish<'a>) -> Result<&'a Bundle, Problem> {
     let age = |bundle: &Bundle| {
         (bundle.metadata.creation_timestamp.as_ref().map(|time| time.0), name_of(&bundle.metadata).to_owned())
     };
-    forward
-        .filter(|bundle| objection(wish, bundle).is_none())
-        .max_by_key(|bundle| age(bundle))
-        .ok_or_else(|| {
+    forward.filter(|bundle| objection(wish, bundle).is_none()).max_by_key(|bundle| age(bundle)).ok_or_else(
+        || {
             let environment = wish.environment;
             Problem::new("bundle", format!("there is no Bundle to promote to `{environment}`"))
                 .hint("name one with `--bundle`, or create one with `kardinal create bundle`")
-        })
+        },
+    )
 }
 
 /// What every environment right before has now, and is verified with. Where Bundles of several types have come, the one
