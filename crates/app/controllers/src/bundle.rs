@@ -15,7 +15,9 @@ use serde_json::Value;
 
 use crate::driver::{self, Key, Next};
 use crate::forges::Trouble;
-use crate::objects::{self, about, all_keys, before_and_after, get, gvk, key_of, keys, label, list, text};
+use crate::objects::{
+    self, about, all_keys, before_and_after, get, gvk, key_of, keys, label, list, list_others, text,
+};
 use crate::{Context, facets};
 
 /// Where a step stands.
@@ -281,8 +283,7 @@ impl Observation {
         let bundle: Bundle = get(view, namespace, name)?;
         let pipeline_name = planner::pipeline_name(&bundle).unwrap_or_default().to_owned();
         let pipeline: Option<Pipeline> = get(view, namespace, &pipeline_name);
-        let mut siblings: Vec<Bundle> = list(view, namespace, facets::PIPELINE, &pipeline_name);
-        siblings.retain(|other| other.metadata.name != bundle.metadata.name);
+        let siblings = list_others(view, namespace, facets::PIPELINE, &pipeline_name, Some(name));
         let namespaces: BTreeSet<&str> =
             planner::searched(pipeline.as_ref(), namespace, policy_namespaces).collect();
         let mut graphs: Vec<Graph> = list(view, namespace, facets::BUNDLE, name);

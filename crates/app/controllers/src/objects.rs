@@ -46,7 +46,24 @@ where
     found.filter_map(|(_, object)| read(object)).collect()
 }
 
-/// The same, where one that cannot be read must not pass for one that is not there.
+/// The same without one of them, which is not read at all: what a Bundle records grows with its Pipeline.
+pub(crate) fn list_others<K>(
+    view: &View,
+    namespace: &str,
+    facet: &'static str,
+    value: &str,
+    own: Option<&str>,
+) -> Vec<K>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    let Some(store) = view.kind(&gvk::<K>()) else { return Vec::new() };
+    let found = store.filed(Some(namespace), (facet, value.to_owned()));
+    let others = found.filter(|((_, name), _)| Some(name.as_str()) != own);
+    others.filter_map(|(_, object)| read(object)).collect()
+}
+
+/// The objects of a namespace with this facet, where one that cannot be read must not pass for one that is not there.
 pub(crate) fn list_all<K>(
     view: &View,
     namespace: &str,

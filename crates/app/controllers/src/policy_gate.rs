@@ -17,7 +17,7 @@ use kardinal_planner::seal::{Door, trusted, trusted_previous};
 use kardinal_policy::{is_template, speaks_for_organisation};
 
 use crate::driver::{self, Key, Next};
-use crate::objects::{self, get, gvk, list};
+use crate::objects::{self, get, gvk, list, list_others};
 use crate::{Context, facets};
 
 /// Asks the gates, at the right time.
@@ -190,7 +190,5 @@ pub(crate) fn placed(view: &View, namespace: &str, name: &str) -> Option<(Policy
 /// The other Bundles of the same Pipeline.
 pub(crate) fn others(view: &View, namespace: &str, bundle: &Bundle) -> Vec<Bundle> {
     let Some(pipeline) = pipeline_name(bundle) else { return Vec::new() };
-    let mut others: Vec<Bundle> = list(view, namespace, facets::PIPELINE, pipeline);
-    others.retain(|other| other.metadata.name != bundle.metadata.name);
-    others
+    list_others(view, namespace, facets::PIPELINE, pipeline, bundle.metadata.name.as_deref())
 }

@@ -12,8 +12,8 @@ use kardinal_planner::bundle::{last_verified, takes_back};
 use kardinal_planner::health::{self, Chosen, HealthFacts, Sight, Target, Unknown};
 use kardinal_planner::policy_gate::Place;
 use kardinal_planner::promotion_step::{
-    Ground, Hold, Organisation, PullRequest, Shown, Snapshot, asks_gates, gate_texts, hold, is_outside,
-    promoted_commit, rollback_of, tells_people,
+    Ground, Hold, Organisation, Snapshot, asks_gates, gate_texts, hold, is_outside, promoted_commit,
+    rollback_of, tells_people,
 };
 use kardinal_planner::seal::Key as SealKey;
 use serde_json::Value;
@@ -23,7 +23,7 @@ use crate::Context;
 use crate::clusters::Reached;
 use crate::driver::{Key, Next};
 use crate::facets;
-use crate::objects::{get, gvk, label, list, list_all, text};
+use crate::objects::{get, gvk, label, list, list_all, list_others, text};
 use crate::policy_gate::{others, placed};
 
 /// The kinds that every step is decided from.
@@ -49,11 +49,7 @@ pub(super) struct Observation {
     hold: Option<Hold>,
     gates: Vec<(PolicyGate, Option<Place>)>,
     gate_texts: BTreeMap<String, String>,
-    pull_request: Option<PullRequest>,
-    has_no_pull_request: bool,
-    heard_of_pull_request: bool,
-    withdrawn: Option<String>,
-    shown: Option<Shown>,
+    memory: Memory,
     health: Option<HealthFacts>,
     previous: Option<Bundle>,
     reverted: Option<Bundle>,
@@ -73,11 +69,11 @@ impl Observation {
             hold: self.hold.clone(),
             gates: self.gates.iter().map(|(gate, _)| (named(gate), gate)).collect(),
             gate_texts: self.gate_texts.clone(),
-            pull_request: self.pull_request.as_ref(),
-            has_no_pull_request: self.has_no_pull_request,
-            heard_of_pull_request: self.heard_of_pull_request,
-            withdrawn: self.withdrawn.as_deref(),
-            shown: self.shown.as_ref(),
+            pull_request: self.memory.pull_request.as_ref(),
+            has_no_pull_request: self.memory.has_no_pull_request,
+            heard_of_pull_request: self.memory.heard_of_pull_request,
+            withdrawn: self.memory.withdrawn.as_deref(),
+            shown: self.memory.shown.as_ref(),
             health: self.health.as_ref(),
             previous: self.previous.as_ref(),
             reverted: self.reverted.as_ref(),
@@ -143,8 +139,6 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
             None
         }
     };
-    let Memory { pull_request, has_no_pull_request, heard_of_pull_request, withdrawn, shown, .. } =
-        controller.remember(key, |memory| memory.clone());
     Ok(Observation {
         key: key.clone(),
         step,
@@ -155,11 +149,7 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         hold,
         gates,
         gate_texts,
-        pull_request,
-        has_no_pull_request,
-        heard_of_pull_request,
-        withdrawn,
-        shown,
+        memory: controller.remember(key, |memory| memory.clone()),
         health,
         previous: before,
         reverted,
@@ -181,9 +171,7 @@ fn unreadable(view: &View, key: &Key) -> Option<PromotionStep> {
 /// The steps with this facet in the namespace of a step, other than itself.
 fn other_steps(view: &View, step: &PromotionStep, facet: &'static str, value: &str) -> Vec<PromotionStep> {
     let namespace = step.metadata.namespace.as_deref().unwrap_or_default();
-    let mut others: Vec<PromotionStep> = list(view, namespace, facet, value);
-    others.retain(|other| other.metadata.name != step.metadata.name);
-    others
+    list_others(view, namespace, facet, value, step.metadata.name.as_deref())
 }
 
 /// What stands round a step.
@@ -220,10 +208,9 @@ fn ask(
         policies.map(|place| list_all(view, place, facets::BUNDLE, "")).collect();
     // One that cannot be read may be the one that is closed.
     let gates: Vec<PolicyGate> = gates?.into_iter().flatten().collect();
-    let steps: Vec<PromotionStep> = list(view, namespace, facets::BUNDLE, &step.spec.bundle_ref);
-    let (policy_namespaces, steps) = (context.policy_namespaces.as_slice(), steps.as_slice());
-    let gates = gates.as_slice();
-    let ground = Ground { step, bundle, pipeline, gates, policy_namespaces, others, steps, key, now };
+    let steps = || list(view, namespace, facets::BUNDLE, &step.spec.bundle_ref);
+    let (gates, policy_namespaces) = (gates.as_slice(), context.policy_namespaces.as_slice());
+    let ground = Ground { step, bundle, pipeline, gates, policy_namespaces, others, steps: &steps, key, now };
     Ok(Organisation::of(&ground))
 }
 

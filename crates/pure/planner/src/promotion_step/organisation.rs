@@ -73,8 +73,9 @@ pub struct Ground<'a> {
     pub policy_namespaces: &'a [String],
     /// The other Bundles of the Pipeline.
     pub others: &'a [Bundle],
-    /// The steps of the Bundle.
-    pub steps: &'a [PromotionStep],
+    /// Reads the steps of the Bundle. There is one for each environment and all of them ask, several times, so they are
+    /// read only where a gate may have a say.
+    pub steps: &'a dyn Fn() -> Vec<PromotionStep>,
     /// The controller's key.
     pub key: &'a Key,
     /// The one `now` of this pass.
@@ -84,14 +85,19 @@ pub struct Ground<'a> {
 impl Organisation {
     /// Asks the gates that guard the step.
     pub fn of(ground: &Ground<'_>) -> Organisation {
-        let asked = required(ground);
+        let templates = in_question(ground);
+        if templates.is_empty() {
+            return Organisation::default();
+        }
+        let steps = (ground.steps)();
+        let asked = required(ground, &templates, &steps);
         if asked.is_empty() {
             return Organisation::default();
         }
         let spec = &ground.step.spec;
         let place = Some(written_to(ground.step, ground.bundle.spec.kind()));
         let door = Door { pipeline: &spec.pipeline, environment: &spec.environment, place };
-        let bundle = trusted(ground.key, &door, ground.bundle, ground.steps, ground.others);
+        let bundle = trusted(ground.key, &door, ground.bundle, &steps, ground.others);
         let previous = trusted_previous(ground.key, &door, ground.others);
         let mut organisation = Organisation { asked, bundle: Some(bundle), previous, answers: Vec::new() };
         organisation.answers = organisation.at(ground.now);
@@ -147,28 +153,37 @@ fn changed_at(gate: &PolicyGate) -> Option<Timestamp> {
     written.filter_map(|entry| entry.time.as_ref()).map(|time| time.0).max()
 }
 
-/// The gates that guard a step: templates of the organisation that were there when the Bundle was created, asked before
-/// the environment changes; and those that are asked after one of the environments before it has changed.
-fn required(ground: &Ground<'_>) -> Vec<Asked> {
-    let Ground { step, bundle, pipeline, .. } = *ground;
+/// The gates that may guard a step: templates of the organisation that were there when the Bundle was created, asked
+/// before the environment changes; and all that are asked after a change, as only the other steps tell where that was.
+fn in_question<'a>(ground: &Ground<'a>) -> Vec<&'a PolicyGate> {
+    let Ground { step, bundle, gates, policy_namespaces, .. } = *ground;
     let counts = |gate: &&PolicyGate| {
-        speaks_for_organisation(gate, ground.policy_namespaces, bundle) && !is_skip_permission(gate)
+        speaks_for_organisation(gate, policy_namespaces, bundle) && !is_skip_permission(gate)
     };
-    let upstreams = upstreams(ground);
-    let approval = step.spec.approval.unwrap_or_default();
     let target = target(step, bundle.spec.kind());
+    let may_guard = |gate: &&PolicyGate| match gate.spec.when.unwrap_or_default() {
+        GateStage::PreDeploy => guards(gate, &target),
+        GateStage::PostDeploy => true,
+    };
+    gates.iter().filter(counts).filter(may_guard).collect()
+}
+
+/// Those of them that guard it: asked before its environment changes, or after one of the environments before it has.
+fn required(ground: &Ground<'_>, templates: &[&PolicyGate], steps: &[PromotionStep]) -> Vec<Asked> {
+    let Ground { step, bundle, pipeline, .. } = *ground;
+    let upstreams = upstreams(ground, steps);
+    let approval = step.spec.approval.unwrap_or_default();
     let mut asked = Vec::new();
-    for template in ground.gates.iter().filter(counts) {
+    for &template in templates {
         match template.spec.when.unwrap_or_default() {
-            GateStage::PreDeploy if guards(template, &target) => asked.push(Asked {
+            GateStage::PreDeploy => asked.push(Asked {
                 template: template.clone(),
                 environment: step.spec.environment.clone(),
                 approval,
                 upstreams: upstreams.clone(),
             }),
-            GateStage::PreDeploy => {}
             GateStage::PostDeploy => {
-                let is_behind = |name: &&String| is_behind(template, name, ground.bundle, ground.steps);
+                let is_behind = |name: &&String| is_behind(template, name, bundle, steps);
                 let behind = upstreams.iter().filter(is_behind);
                 asked.extend(behind.map(|name| Asked {
                     template: template.clone(),
@@ -206,8 +221,8 @@ fn approval_of(pipeline: Option<&Pipeline>, environment: &str) -> Approval {
 
 /// The environments directly before the step's: those that its annotation froze, and those of the Pipeline that the
 /// Bundle has a step for. An annotation that leaves one out spares nobody its gates.
-fn upstreams(ground: &Ground<'_>) -> Vec<String> {
-    let Ground { step, bundle, pipeline, steps, .. } = *ground;
+fn upstreams(ground: &Ground<'_>, steps: &[PromotionStep]) -> Vec<String> {
+    let Ground { step, bundle, pipeline, .. } = *ground;
     let frozen = pending::upstreams_of(step);
     let named: Vec<String> =
         frozen.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();

@@ -28,7 +28,7 @@ async fn shown_green<'a>(world: &'a World) -> anyhow::Result<(Shop<'a>, Promotio
     }))
     .await?;
     shop.release(BUNDLE, "1.29.0", json!({})).await?;
-    let step = shop.step(BUNDLE, "prod", "shows a green check", |step| is_green(step)).await?;
+    let step = shop.step(BUNDLE, "prod", "shows a green check", is_green).await?;
     Ok((shop, step))
 }
 

@@ -38,7 +38,7 @@ impl Scene {
             gates,
             policy_namespaces: &["platform-policies".to_owned()],
             others: &[],
-            steps: &[],
+            steps: &Vec::new,
             key: &self.key,
             now: self.now,
         }));
@@ -312,11 +312,51 @@ fn an_annotation_that_leaves_an_environment_out_spares_it_no_gate() {
             gates: &[after.clone()],
             policy_namespaces: &["platform-policies".to_owned()],
             others: &[],
-            steps: &[staging.clone(), scene.step.clone()],
+            steps: &|| vec![staging.clone(), scene.step.clone()],
             key: &scene.key,
             now: scene.now,
         });
         assert_eq!(known.answers().len(), gates, "`{named}`");
+    }
+}
+
+#[test]
+fn the_other_steps_are_read_only_where_a_gate_has_a_say() {
+    let named = |environment: &str, when| {
+        let mut gate = gate("false", BEFORE);
+        gate.spec.when = when;
+        let labels = gate.metadata.labels.as_mut().unwrap();
+        labels.insert("kardinal.io/applies-to".to_owned(), environment.to_owned());
+        vec![gate]
+    };
+    let after = Some(kardinal_api::kardinal::GateStage::PostDeploy);
+    let mut scene = Scene::new(json!({})).asked(&[]);
+    let annotations = scene.step.metadata.annotations.as_mut().unwrap();
+    annotations.insert("kardinal.io/upstreams".to_owned(), "staging".to_owned());
+    for (gates, read, answers) in [
+        (Vec::new(), 0, 0),
+        (named("staging", None), 0, 0),
+        (named("prod", None), 1, 1),
+        (named("staging", after), 1, 1),
+        (named("dev", after), 1, 0),
+    ] {
+        let count = std::cell::Cell::new(0);
+        let steps = || {
+            count.set(count.get() + 1);
+            vec![scene.step.clone()]
+        };
+        let known = Organisation::of(&Ground {
+            step: &scene.step,
+            bundle: scene.bundle.as_ref().unwrap(),
+            pipeline: None,
+            gates: &gates,
+            policy_namespaces: &["platform-policies".to_owned()],
+            others: &[],
+            steps: &steps,
+            key: &scene.key,
+            now: scene.now,
+        });
+        assert_eq!((count.get(), known.answers().len()), (read, answers), "{gates:?}");
     }
 }
 
