@@ -43,10 +43,8 @@ pub(crate) const MOVING_PIPELINE: &str = "moving in Pipeline";
 pub(crate) const MOVING_TO: &str = "moving to";
 /// A step that is under way, by a gate that it must pass.
 pub(crate) const MOVING_PAST: &str = "moving past gate";
-/// A step whose pull request may still be merged, by its branch.
+/// A step, by the branch of the pull request that it may have.
 pub(crate) const BRANCH: &str = "branch";
-/// A step whose pull request may still be merged; all of them have "".
-pub(crate) const MERGING: &str = "merging";
 
 /// A step that has a shard; all of them have "".
 pub(crate) const SHARDED: &str = "sharded";
@@ -119,12 +117,9 @@ fn of_step(step: &Value, all: &mut Vec<Facet>) {
     if state == "Verified" {
         all.push((VERIFIED, bundle.to_owned()));
     }
+    // Whatever its status says: somebody may have written that, or opens the pull request again.
     let namespace = text(step, "/metadata/namespace");
-    // What the step is about decides, and not what somebody may have written into its status.
-    if state != "Verified" {
-        all.push((BRANCH, promotion_branch(namespace, bundle, environment)));
-        all.push((MERGING, String::new()));
-    }
+    all.push((BRANCH, promotion_branch(namespace, bundle, environment)));
     let ended = matches!(state, "Verified" | "Failed");
     // One that has ended may still have to close its pull request.
     if ended && text(step, "/status/outputs/prState") != "open" {
@@ -165,19 +160,20 @@ mod tests {
     fn a_step_is_found_by_where_it_moves_until_it_is_there() {
         let step = |state: &str, pull_request: &str| {
             json!({
+                "metadata": {"namespace": "team-a"},
                 "spec": {"bundleRef": "v2", "pipeline": "app", "environment": "prod", "requiredGates": ["soak"]},
-                "status": {"state": state, "outputs": {"branch": "kardinal/v2/prod", "prState": pull_request}},
+                "status": {"state": state, "outputs": {"prState": pull_request}},
             })
         };
         let cases = [
-            ("", "", 1, 1),
-            ("Pending", "", 1, 1),
-            ("WaitingForMerge", "open", 1, 1),
-            ("Verified", "merged", 0, 0),
-            ("Failed", "open", 1, 1),
-            ("Failed", "closed", 0, 1),
+            ("", "", 1),
+            ("Pending", "", 1),
+            ("WaitingForMerge", "open", 1),
+            ("Verified", "merged", 0),
+            ("Failed", "open", 1),
+            ("Failed", "closed", 0),
         ];
-        for (state, pull_request, moving, merging) in cases {
+        for (state, pull_request, moving) in cases {
             let count = |facet| {
                 found_by("kardinal.io/v1alpha1", "PromotionStep", &step(state, pull_request), facet).len()
             };
@@ -185,9 +181,8 @@ mod tests {
                 assert_eq!(count(facet), moving, "{state} {pull_request}: {facet}");
             }
             // Whoever opens a pull request again can merge it.
-            for facet in [MERGING, BRANCH] {
-                assert_eq!(count(facet), merging, "{state} {pull_request}: {facet}");
-            }
+            let found = found_by("kardinal.io/v1alpha1", "PromotionStep", &step(state, pull_request), BRANCH);
+            assert_eq!(found, ["kardinal/team-a/v2/prod"], "{state} {pull_request}");
             assert_eq!((count(BUNDLE), count(PIPELINE)), (1, 1), "{state}");
         }
     }

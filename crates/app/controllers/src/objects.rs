@@ -41,9 +41,7 @@ pub(crate) fn list<K>(view: &View, namespace: &str, facet: &'static str, value: 
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
-    let Some(store) = view.kind(&gvk::<K>()) else { return Vec::new() };
-    let found = store.filed(Some(namespace), (facet, value.to_owned()));
-    found.filter_map(|(_, object)| read(object)).collect()
+    list_others(view, namespace, facet, value, None)
 }
 
 /// The same without one of them, which is not read at all: what a Bundle records grows with its Pipeline.

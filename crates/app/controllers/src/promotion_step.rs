@@ -32,8 +32,9 @@ pub(crate) struct Controller {
     following: Mutex<Following>,
 }
 
-/// What one process remembers of a step between passes. It only saves work: a pass with an empty memory comes to
-/// the same decisions, after reading the pull request again.
+/// What one process remembers of a step between passes. It saves work, and it tells what this process has itself seen and
+/// shown, which nobody can write over: a pass with an empty memory comes to the same decisions after reading the pull
+/// request again, but has to believe the status of what the check showed.
 #[derive(Clone, Default)]
 struct Memory {
     /// Which step it is about: one that was made anew under the same name is another one.
@@ -84,7 +85,9 @@ impl driver::Controller for Controller {
     async fn pass(&self, key: &Key) -> Next {
         let uid = observe::uid(self, key);
         let rest_until = self.remember(key, |memory| {
-            if memory.uid != uid {
+            if memory.uid.is_empty() {
+                memory.uid = uid;
+            } else if memory.uid != uid {
                 *memory = Memory { uid, ..Memory::default() };
             }
             memory.rest_until
@@ -166,6 +169,8 @@ impl Controller {
                 memory.shown = Some(Shown { sha: sha.clone(), state: *state, since });
             }
             match (effect, outcome) {
+                // It may be another step's.
+                (Effect::FindMerge { .. }, _) => {}
                 (_, Outcome::PullRequest(found)) => {
                     memory.pull_request = Some(found.clone());
                     memory.has_no_pull_request = false;
@@ -224,6 +229,9 @@ impl Controller {
     pub(crate) fn sharded(&self) -> Vec<Key> {
         let steps = routes::sharded(self);
         self.read_again(&steps);
+        for key in &steps {
+            self.remember(key, |memory| (memory.shown, memory.withdrawn) = (None, None));
+        }
         steps
     }
 

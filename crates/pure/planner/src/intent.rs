@@ -29,7 +29,7 @@ pub use init::{InitConfig, InitGit, init};
 pub use names::{check_name, check_namespace, check_shard};
 pub use outlook::{Leg, Outlook, outlook};
 pub use past::{Past, PastOutcome, past};
-pub use present::{Present, present};
+pub use present::{Present, meet, present};
 pub(crate) use present::{WayBack, arrived, gone, way_back, with_before};
 pub use promote::promote;
 pub use request::{BundleRequest, SOURCE_ANNOTATION, bundle_of_request, is_answer_to};

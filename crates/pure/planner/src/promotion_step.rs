@@ -74,7 +74,7 @@ pub struct Snapshot<'a> {
     /// The pull request as last read; `None` when it was not read since the process started, or since an effect on
     /// it was left without an answer.
     pub pull_request: Option<&'a PullRequest>,
-    /// Whether a pull request was looked for in vain since the process started.
+    /// Whether a pull request was looked for in vain since the process started, or since something was heard of one.
     pub has_no_pull_request: bool,
     /// Whether this process has heard of a pull request of the step.
     pub heard_of_pull_request: bool,
@@ -189,8 +189,8 @@ pub enum Effect {
         /// Why, in Markdown.
         comment: String,
     },
-    /// Look for a pull request whose number was never written down. Answered by [`Outcome::PullRequest`] or
-    /// [`Outcome::NoPullRequest`].
+    /// Look for a pull request of the step's own whose number was never written down, or of which the record got lost.
+    /// Answered by [`Outcome::PullRequest`] or [`Outcome::NoPullRequest`].
     FindPullRequest {
         /// The branch that it comes from.
         head: String,
@@ -198,6 +198,14 @@ pub enum Effect {
         base: String,
         /// What its body must contain.
         marker: String,
+    },
+    /// Look whether the newest pull request between two branches was merged, whoever opened it: perhaps a step of the same
+    /// Bundle that was deleted. Answered by [`Outcome::PullRequest`] or [`Outcome::NoPullRequest`].
+    FindMerge {
+        /// The branch that it comes from.
+        head: String,
+        /// The branch that it goes into.
+        base: String,
     },
     /// Delete the promotion branch. Gone already is [`Outcome::Done`], too.
     DeleteBranch {
@@ -467,6 +475,8 @@ pub enum Retry {
     After(SignedDuration),
     /// The other side limits how often it may be asked. It may say how long it wants to be left alone.
     Limited(Option<SignedDuration>),
+    /// Later and later: each try costs much.
+    Later,
 }
 
 /// An image that went from one version to another.

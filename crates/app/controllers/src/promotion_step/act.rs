@@ -37,6 +37,7 @@ async fn carry_out(controller: &Controller, observation: &mut Observation, effec
         Effect::OpenPullRequest(_)
         | Effect::ReadPullRequest { .. }
         | Effect::FindPullRequest { .. }
+        | Effect::FindMerge { .. }
         | Effect::UpdatePullRequest { .. }
         | Effect::MergePullRequest { .. }
         | Effect::CommentPullRequest { .. }
@@ -172,7 +173,7 @@ fn of_change(error: ChangeError, task: Option<usize>) -> Outcome {
     let message = error.message;
     match error.may_pass {
         // It may have cost all the time and memory that one change may have: the next try comes later and later.
-        true => Outcome::Fault { message, retry: Retry::Limited(None) },
+        true => Outcome::Fault { message, retry: Retry::Later },
         false => Outcome::Refused { task, message },
     }
 }
@@ -238,6 +239,12 @@ async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Er
         Effect::FindPullRequest { head, base, marker } => match forge.find(head, base, marker).await? {
             Some(found) => Outcome::PullRequest(whole(forge, found).await?),
             None => Outcome::NoPullRequest,
+        },
+        Effect::FindMerge { head, base } => match forge.find(head, base, "").await? {
+            Some(found) if found.state == scm::PullRequestState::Merged => {
+                Outcome::PullRequest(whole(forge, found).await?)
+            }
+            Some(_) | None => Outcome::NoPullRequest,
         },
         Effect::UpdatePullRequest { number, title, body, labels } => {
             let changes = scm::Changes {
@@ -341,7 +348,7 @@ mod tests {
     #[test]
     fn a_change_that_something_outside_kept_from_being_made_is_tried_again() {
         let error = |may_pass| ChangeError { message: "why".to_owned(), may_pass };
-        let fault = Outcome::Fault { message: "why".to_owned(), retry: Retry::Limited(None) };
+        let fault = Outcome::Fault { message: "why".to_owned(), retry: Retry::Later };
         assert_eq!(of_change(error(true), Some(2)), fault);
         let refused = Outcome::Refused { task: Some(2), message: "why".to_owned() };
         assert_eq!(of_change(error(false), Some(2)), refused);

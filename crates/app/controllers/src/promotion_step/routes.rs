@@ -154,14 +154,17 @@ pub(super) fn in_repository(
     let context = &controller.context;
     let view = context.watches.view(&[gvk::<PromotionStep>()]);
     let Some(steps) = view.kind(&gvk::<PromotionStep>()) else { return Default::default() };
-    let merging = steps.filed(None, (facets::MERGING, String::new()));
-    let meant = merging.filter(|(_, step)| {
+    let meant = steps.list(None).filter(|(_, step)| {
         let own = text(step.tree(), "/spec/git/url");
         urls.iter().any(|url| kardinal_scm::same_repository(own, url))
     });
     let meant = meant.filter_map(|((namespace, name), _)| {
-        let step = get::<PromotionStep>(&view, namespace, name)?;
-        concerns(&step, pull_request).then(|| ((namespace.clone(), name.clone()), context.serves(&step)))
+        let (key, step) = ((namespace.clone(), name.clone()), get::<PromotionStep>(&view, namespace, name)?);
+        // What a process knows of it nobody can erase.
+        let known =
+            controller.remember(&key, |memory| memory.pull_request.as_ref().map(|found| found.number));
+        let is_meant = concerns(&step, pull_request) || (known.is_some() && known == pull_request);
+        is_meant.then(|| (key, context.serves(&step)))
     });
     let (here, elsewhere): (Vec<_>, Vec<_>) = meant.partition(|(_, here)| *here);
     let keys = |all: Vec<(Key, bool)>| all.into_iter().map(|(key, _)| key).collect();

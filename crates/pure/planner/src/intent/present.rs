@@ -194,6 +194,6 @@ pub(crate) fn arrived(presence: &Presence) -> Option<Timestamp> {
 }
 
 /// Whether Bundles of two types bring some of the same kind of things.
-fn meet(one: BundleType, other: BundleType) -> bool {
+pub fn meet(one: BundleType, other: BundleType) -> bool {
     one == other || one == BundleType::Mixed || other == BundleType::Mixed
 }

@@ -82,6 +82,12 @@ pub(super) fn output<'a>(status: &'a PromotionStepStatus, key: &str) -> Option<&
     status.outputs.get(key).map(String::as_str)
 }
 
+/// Since when the step has come to the end that its condition tells.
+pub(super) fn verdict_since(status: &PromotionStepStatus) -> Option<Timestamp> {
+    let told = status.conditions.iter().find(|condition| condition.type_ == VERIFIED);
+    told.filter(|told| told.status == "False").map(|told| told.last_transition_time.0)
+}
+
 pub(super) struct Draft<'a> {
     pub(super) status: PromotionStepStatus,
     notes: Vec<Note>,

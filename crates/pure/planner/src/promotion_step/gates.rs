@@ -7,7 +7,7 @@ use kardinal_policy::{GATE_TEMPLATE_LABEL, Scope, freshness};
 
 use super::draft::{self, output};
 use super::organisation::Answer;
-use super::{Hold, Organisation, PullRequest, Snapshot, change, check, waiting};
+use super::{Hold, Organisation, PullRequest, Snapshot, change, check, late, waiting};
 
 /// Under this name the evidence tells that a merge disregarded a pause.
 const PAUSED: &str = "paused";
@@ -172,7 +172,7 @@ fn disregarded(
         evaluated_at: None,
         ..failed(NOT_ASKED, "they could not be asked: the Bundle does not exist any more".to_owned())
     });
-    let over = waiting::has_failed(snapshot).then(|| {
+    let over = (waiting::has_failed(snapshot) && late::ended_before(snapshot, at)).then(|| {
         let name = if super::is_rejected(snapshot.step) { REJECTED } else { FAILED };
         let why = snapshot.step.status.as_ref().and_then(|status| status.message.clone());
         failed(name, format!("the promotion was over: {}", why.unwrap_or_default()))

@@ -48,6 +48,9 @@ pub(crate) fn deed(step: &PromotionStep) -> String {
         Some(PromotionState::HealthChecking) => "its health is being checked".to_owned(),
         Some(PromotionState::WaitingForMerge) => format!("its PR #{number} is open"),
         Some(PromotionState::Failed) => format!("its PR #{number} is being closed"),
+        None | Some(PromotionState::Pending | PromotionState::Verified) => {
+            format!("its PR #{number} is open")
+        }
         _ => "its change is being written".to_owned(),
     }
 }

@@ -3,11 +3,15 @@
 //! The record of a step can be taken away while its pull request is open, and a pull request that was closed can be opened
 //! again. What is merged then is in the environment all the same, and the evidence tells what it has passed over.
 
+use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStep};
 
 use super::draft::{self, Draft};
 use super::tasks::{Task, TaskKind, opens_pull_request, tasks};
 use super::{Plan, PullRequest, PullRequestState, Snapshot, change, gates, organisation, promoting, waiting};
+
+/// How long after its end a step looks for a merge of its pull request without having heard of one.
+const LOOK_BACK: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// What a step that has nothing on record does about a pull request of its own: one that was merged is in, whatever holds
 /// the step now. `None`: there is nothing of the kind.
@@ -35,6 +39,12 @@ pub(super) fn is_in(snapshot: &Snapshot<'_>, found: &PullRequest) -> bool {
     found.state == PullRequestState::Merged && found.base == change::base_branch(snapshot.step)
 }
 
+/// Whether a pull request was merged since the Bundle is there: a name can be given once more.
+pub(super) fn is_of_this_bundle(snapshot: &Snapshot<'_>, found: &PullRequest) -> bool {
+    let created = snapshot.bundle.and_then(|bundle| bundle.metadata.creation_timestamp.as_ref());
+    created.is_some_and(|created| found.merged_at.is_some_and(|merged_at| merged_at >= created.0))
+}
+
 /// The step goes on as if it had waited for the merge.
 pub(super) fn go_on_from_merge(
     draft: &mut Draft<'_>,
@@ -43,7 +53,7 @@ pub(super) fn go_on_from_merge(
     found: &PullRequest,
 ) {
     let told = format!("PR #{} was merged before this was written down", found.number);
-    let merge = tasks.iter().position(|task| task.kind == TaskKind::WaitForMerge).unwrap_or(tasks.len());
+    let Some(merge) = tasks.iter().position(|task| task.kind == TaskKind::WaitForMerge) else { return };
     for (index, _) in tasks.iter().enumerate().take(merge).filter(|(_, task)| !is_call(task)) {
         draft.complete(index, told.clone());
     }
@@ -65,12 +75,15 @@ pub(super) fn look_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Pl
     let may_exist = match draft.output(draft::PR_STATE) {
         Some(state) => ["open", "closed", draft::LEFT].contains(&state),
         // It has begun with nothing on record, and failed at once because the Bundle had.
-        None => promoting::has_finalizer(snapshot) && opens_pull_request(&waiting::current_tasks(snapshot)),
+        None => {
+            promoting::has_finalizer(snapshot.step) && opens_pull_request(&waiting::current_tasks(snapshot))
+        }
     };
     if !may_exist || snapshot.has_no_pull_request {
         return None;
     }
     match snapshot.pull_request {
+        None if is_long_ago(snapshot) && !snapshot.heard_of_pull_request => None,
         None => Some(Plan::act(waiting::look(snapshot, draft))),
         Some(found) if found.state != PullRequestState::Merged => None,
         // What the gates said is told once they can be asked.
@@ -85,33 +98,58 @@ pub(super) fn look_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Pl
     }
 }
 
+/// Whether a look is not worth its cost any more, unless something was heard of the pull request: a forge limits how often
+/// it may be asked, and after a start all steps look.
+fn is_long_ago(snapshot: &Snapshot<'_>) -> bool {
+    let age = ended_at(snapshot).map(|end| snapshot.now.duration_since(end));
+    age.is_some_and(|age| age > LOOK_BACK)
+}
+
 /// The step stays failed; what it had come to, the merge and what that has passed over are all on record.
 fn merged_all_the_same(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: &PullRequest) {
-    waiting::record(draft, found);
-    let by = found.merged_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
-    let (number, base) = (found.number, &found.base);
     let at = found.merged_at.unwrap_or(snapshot.now);
+    let after_the_end = ended_before(snapshot, at);
+    waiting::record(draft, found);
     if is_in(snapshot, found) {
         waiting::arrived(draft, snapshot, found);
     }
     draft.status.outputs.remove(draft::REJECTED);
-    let before = draft.status.message.clone().unwrap_or_else(|| "the promotion has failed".to_owned());
-    let told = format!("{before}; all the same it was merged into `{base}`{by} at {at:.0} (PR #{number})");
-    draft.warn("MergedAfterTheEnd", told.clone());
-    draft.say(told);
+    let by = found.merged_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+    let merged = format!("merged into `{}`{by} at {at:.0} (PR #{})", found.base, found.number);
+    let end = draft.status.message.clone().unwrap_or_else(|| "the promotion has failed".to_owned());
+    if end.contains(&merged) {
+        return;
+    }
+    if after_the_end {
+        draft.warn("MergedAfterTheEnd", format!("{end}; all the same it was {merged}"));
+        draft.say(format!("{end}; all the same it was {merged}"));
+    } else {
+        draft.say(format!("{end}; it had been {merged}"));
+    }
+}
+
+/// Whether the promotion had failed before this second, as far as its status tells.
+pub(super) fn ended_before(snapshot: &Snapshot<'_>, at: Timestamp) -> bool {
+    ended_at(snapshot).is_some_and(|end| end.as_second() <= at.as_second())
+}
+
+/// When the promotion failed. One that was rejected has a time of its own.
+fn ended_at(snapshot: &Snapshot<'_>) -> Option<Timestamp> {
+    let status = snapshot.step.status.as_ref()?;
+    status.rejected_at.or_else(|| draft::verdict_since(status))
 }
 
 /// Whether a step has to look at its pull request when something has happened in the repository: to the pull request with
 /// this number, or to a branch.
 pub fn concerns(step: &PromotionStep, pull_request: Option<u64>) -> bool {
     let status = step.status.as_ref();
-    match (status.and_then(|status| status.state), pull_request) {
-        (Some(PromotionState::WaitingForMerge), _) => true,
-        (Some(PromotionState::Verified), _) | (_, None) => false,
-        (_, Some(number)) => {
-            let own = status.and_then(|status| draft::output(status, draft::PR_NUMBER));
-            // One without a number may have had it on record before.
-            own.map_or_else(|| promoting::is_finalized(step), |own| own == number.to_string())
-        }
+    if status.and_then(|status| status.state) == Some(PromotionState::WaitingForMerge) {
+        return true;
     }
+    let own = status.and_then(|status| draft::output(status, draft::PR_NUMBER));
+    pull_request.is_some_and(|number| match own {
+        Some(own) => own == number.to_string(),
+        // It may have had one on record before.
+        None => promoting::has_finalizer(step),
+    })
 }

@@ -299,6 +299,7 @@ pub(super) fn changes_git(effect: &Effect) -> bool {
         | Effect::RemoveFinalizer
         | Effect::ReadPullRequest { .. }
         | Effect::FindPullRequest { .. }
+        | Effect::FindMerge { .. }
         | Effect::UpdatePullRequest { .. }
         | Effect::CommentPullRequest { .. }
         | Effect::ClosePullRequest { .. }

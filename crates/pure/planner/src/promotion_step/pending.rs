@@ -17,8 +17,9 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
         take_over(&mut draft, bundle, record);
         return draft.plan();
     }
-    let had_one = promoting::has_finalizer(snapshot) || snapshot.heard_of_pull_request;
-    if let Some(plan) = late::take_up(snapshot).filter(|_| had_one) {
+    if (promoting::has_finalizer(snapshot.step) || snapshot.heard_of_pull_request)
+        && let Some(plan) = late::take_up(snapshot)
+    {
         return plan;
     }
     match ready(snapshot) {
@@ -62,6 +63,8 @@ fn take_over(draft: &mut Draft<'_>, bundle: &Bundle, record: &EnvironmentStatus)
     }
     if record.rejected == Some(true) {
         draft.set_output(draft::REJECTED, "true");
+        draft.status.rejected_at = record.rejected_at;
+        draft.status.rejected_by.clone_from(&record.rejected_by);
     }
     let why = record.message.as_deref().unwrap_or("it has failed here before");
     draft.fail(None, why);

@@ -12,7 +12,8 @@ use super::{
 pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let mut draft = Draft::new(snapshot);
     if !lane::has_begun(snapshot.step)
-        && let Some(plan) = late::take_up(snapshot).filter(|_| snapshot.heard_of_pull_request)
+        && snapshot.heard_of_pull_request
+        && let Some(plan) = late::take_up(snapshot)
     {
         return plan;
     }
@@ -75,10 +76,12 @@ fn next_effect(
     let tasks = tasks(&step.spec, bundle.spec.kind())?;
     let Some((index, task)) = draft::next(&tasks, status) else { return Ok(None) };
     let effect = match &task.kind {
-        TaskKind::Push if opens_pull_request(&tasks) && !has_finalizer(snapshot) => Effect::AddFinalizer,
+        TaskKind::Push if opens_pull_request(&tasks) && !has_finalizer(step) => Effect::AddFinalizer,
         TaskKind::Push => Effect::Commit(change::order(step, bundle, snapshot.reverted, &tasks)?),
-        // Nothing was left to change. That may be its own doing, in a life of which the record got lost.
-        TaskKind::OpenPullRequest if output(status, draft::CHANGED) == Some("false") => change::find(step),
+        // Nothing was left to change. That may be the doing of this promotion, in a life of which the record got lost.
+        TaskKind::OpenPullRequest if output(status, draft::CHANGED) == Some("false") => {
+            Effect::FindMerge { head: change::branch_of(step), base: change::base_branch(step) }
+        }
         TaskKind::OpenPullRequest => Effect::OpenPullRequest(PullRequestOrder {
             head: change::branch_of(step),
             base: change::base_branch(step),
@@ -93,12 +96,8 @@ fn next_effect(
     Ok(Some(effect))
 }
 
-pub(super) fn has_finalizer(snapshot: &Snapshot<'_>) -> bool {
-    is_finalized(snapshot.step)
-}
-
 /// Whether the step carries [`FINALIZER`].
-pub(super) fn is_finalized(step: &PromotionStep) -> bool {
+pub(super) fn has_finalizer(step: &PromotionStep) -> bool {
     let finalizers = step.metadata.finalizers.as_ref();
     finalizers.is_some_and(|finalizers| finalizers.iter().any(|finalizer| finalizer == FINALIZER))
 }

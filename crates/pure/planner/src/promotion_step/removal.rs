@@ -8,7 +8,7 @@ use super::{Effect, Plan, Snapshot, body, change, promoting, waiting};
 use crate::bundle::SUPERSEDED;
 
 pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
-    if !promoting::has_finalizer(snapshot) {
+    if !promoting::has_finalizer(snapshot.step) {
         return Plan::default();
     }
     let draft = Draft::new(snapshot);

@@ -7,7 +7,7 @@ use super::draft::{self, Draft};
 use super::tasks::{Task, TaskKind, opens_pull_request, reviewed};
 use super::{
     CommitState, Effect, ImageMove, Note, Outcome, PullRequest, PullRequestState, Retry, Snapshot, body,
-    change, check, gates, lane, late, waiting,
+    change, check, gates, late, waiting,
 };
 
 /// How often a custom task is called before a fault fails the step.
@@ -63,7 +63,9 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
             }
             None
         }
-        Outcome::Fault { .. } | Outcome::Blocked { .. } if looks_back(snapshot, &draft, effect) => {
+        Outcome::Fault { .. } | Outcome::Blocked { .. } | Outcome::Refused { .. }
+            if looks_back(snapshot, &draft, effect) =>
+        {
             Some(backoff(attempt, snapshot.step.metadata.uid.as_deref().unwrap_or_default()))
         }
         Outcome::Fault { message, .. } if may_give_up(snapshot, &draft, effect) && attempt >= PATIENCE => {
@@ -149,7 +151,9 @@ fn wait(snapshot: &Snapshot<'_>, retry: Retry, attempt: u32) -> SignedDuration {
         Retry::Soon => pause(attempt),
         Retry::After(asked) => asked.clamp(pause(1), LONGEST_RETRY_AFTER),
         Retry::Limited(Some(asked)) => asked.clamp(pause(1), LONGEST_WINDOW),
-        Retry::Limited(None) => backoff(attempt, snapshot.step.metadata.uid.as_deref().unwrap_or_default()),
+        Retry::Limited(None) | Retry::Later => {
+            backoff(attempt, snapshot.step.metadata.uid.as_deref().unwrap_or_default())
+        }
     }
 }
 
@@ -219,12 +223,6 @@ fn is_cleanup(snapshot: &Snapshot<'_>, effect: &Effect) -> bool {
     is_removal(snapshot) || waiting::has_failed(snapshot) || matches!(effect, Effect::ClosePullRequest { .. })
 }
 
-/// Whether the step has come to the point at which it opens its pull request.
-fn is_opening(snapshot: &Snapshot<'_>) -> bool {
-    let state = snapshot.step.status.as_ref().and_then(|status| status.state);
-    state == Some(PromotionState::Promoting) && lane::has_begun(snapshot.step) && !is_removal(snapshot)
-}
-
 fn fault(draft: &mut Draft<'_>, effect: &Effect, message: &str) {
     if draft.status.state == Some(PromotionState::Failed) {
         return;
@@ -264,7 +262,10 @@ fn refused(
             None
         }
         // Nothing was refused but a look, or what must not be given up.
-        Effect::ReadPullRequest { .. } | Effect::FindPullRequest { .. } | Effect::SetCommitStatus { .. } => {
+        Effect::ReadPullRequest { .. }
+        | Effect::FindPullRequest { .. }
+        | Effect::FindMerge { .. }
+        | Effect::SetCommitStatus { .. } => {
             draft.block(&format!("{}: {message}", doing(effect)));
             Some(pause(attempt))
         }
@@ -332,12 +333,10 @@ fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, ou
         (_, Outcome::NoPullRequest) if is_cleanup(snapshot, effect) => {
             draft.set_output(draft::PR_STATE, "none")
         }
-        (Effect::FindPullRequest { .. }, Outcome::PullRequest(found)) if is_opening(snapshot) => {
+        (Effect::FindMerge { .. }, Outcome::PullRequest(found)) => {
             nothing_to_open(draft, snapshot, Some(found));
         }
-        (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) if is_opening(snapshot) => {
-            nothing_to_open(draft, snapshot, None);
-        }
+        (Effect::FindMerge { .. }, _) => nothing_to_open(draft, snapshot, None),
         // It was looked for before the step began.
         (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) if super::is_outside(snapshot.step) => {}
         (_, Outcome::PullRequest(pull_request)) => waiting::settle(draft, snapshot, pull_request),
@@ -408,12 +407,22 @@ fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outco
     draft.advance(&tasks, &told);
 }
 
-/// There is nothing to change, and now it is known whether that is the doing of a pull request of the step's own.
+/// There is nothing to change, and now it is known whether that is the doing of this promotion.
 fn nothing_to_open(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: Option<&PullRequest>) {
     let tasks = waiting::current_tasks(snapshot);
-    if let (Some(found), Some(bundle)) = (found.filter(|found| late::is_in(snapshot, found)), snapshot.bundle)
-    {
+    let ours =
+        |found: &&PullRequest| late::is_in(snapshot, found) && late::is_of_this_bundle(snapshot, found);
+    if let (Some(found), Some(bundle)) = (found.filter(ours), snapshot.bundle) {
         late::go_on_from_merge(draft, snapshot, (bundle, &tasks), found);
+        return;
+    }
+    // One that was found open before is closed first, as one whose change has come in by another way.
+    if draft.output(draft::PR_STATE) == Some("open") {
+        if let Some(index) = tasks.iter().position(|task| task.kind == TaskKind::OpenPullRequest) {
+            draft.complete(index, "it was open already");
+        }
+        draft.set_output(draft::REBUILT_ON, draft::NOTHING);
+        draft.advance(&tasks, "");
         return;
     }
     let told = format!("`{}` already has this version", change::base_branch(snapshot.step));
@@ -501,7 +510,9 @@ fn doing(effect: &Effect) -> String {
         Effect::MergePullRequest { number, .. } => format!("merging PR #{number}"),
         Effect::CommentPullRequest { number, .. } => format!("commenting on PR #{number}"),
         Effect::ClosePullRequest { number, .. } => format!("closing PR #{number}"),
-        Effect::FindPullRequest { .. } => "looking for the pull request".to_owned(),
+        Effect::FindPullRequest { .. } | Effect::FindMerge { .. } => {
+            "looking for the pull request".to_owned()
+        }
         Effect::DeleteBranch { branch, .. } => format!("deleting branch `{branch}`"),
         Effect::ForgetStatus => "taking away the status".to_owned(),
         Effect::SetCommitStatus { .. } => "setting the commit status".to_owned(),

@@ -341,16 +341,23 @@ fn not_green(snapshot: &Snapshot<'_>, sha: &str, why: &str) -> Effect {
 }
 
 /// What is done for a step that is over by a status that the controller did not write: a pull request of its own that is
-/// still open shows what the gates once said, and nobody would take that back. It is closed; nothing is written down.
+/// still open shows what the gates once said, and nobody would take that back. That is taken back first, also from one that
+/// is closed and can be opened again; then it is closed. Nothing is written down.
 pub(super) fn orphan(snapshot: &Snapshot<'_>) -> Plan {
     if !has_pull_requests(snapshot) || snapshot.has_no_pull_request {
         return Plan::default();
     }
     let comment = "Closed by kardinal: somebody else wrote the status of its PromotionStep.".to_owned();
-    let effect = match snapshot.pull_request.map(|found| (found.number, found.state)) {
+    let effect = match snapshot.pull_request {
         None => Some(change::find(snapshot.step)),
-        Some((number, PullRequestState::Open)) => Some(Effect::ClosePullRequest { number, comment }),
-        Some((_, PullRequestState::Merged | PullRequestState::Closed)) => None,
+        Some(found) if found.state == PullRequestState::Merged => None,
+        Some(found) if snapshot.withdrawn != Some(found.head.as_str()) => {
+            Some(not_green(snapshot, &found.head, "somebody else wrote the status of this promotion"))
+        }
+        Some(found) if found.state == PullRequestState::Open => {
+            Some(Effect::ClosePullRequest { number: found.number, comment })
+        }
+        Some(_) => None,
     };
     Plan { effect, ..Plan::default() }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, BundleType, Pipeline, PolicyGate, PromotionStep};
 use kardinal_planner::explain::{Outcome, Present, Promotion, WaitOn, display_version};
-use kardinal_planner::intent::History;
+use kardinal_planner::intent::{History, meet};
 use kardinal_planner::pipeline::check;
 use kube::runtime::watcher::Config;
 use serde::Serialize;
@@ -131,7 +131,7 @@ fn cell(seen: &Seen, promotion: &Promotion) -> Cell {
         None => promotion.has.first().cloned(),
     };
     let kind = incoming.map(|bundle| bundle.spec.kind()).or(current.as_ref().map(|one| one.kind));
-    let others = promotion.has.iter().filter(|one| kind.is_some_and(|kind| is_apart(one.kind, kind)));
+    let others = promotion.has.iter().filter(|one| kind.is_some_and(|kind| !meet(one.kind, kind)));
     Cell {
         environment: promotion.environment.clone(),
         also: others.map(|one| Also { version: one.version.clone(), bundle: one.bundle.clone() }).collect(),
@@ -146,11 +146,6 @@ fn cell(seen: &Seen, promotion: &Promotion) -> Cell {
             result: promotion.result.clone(),
         }),
     }
-}
-
-/// Whether Bundles of two types bring nothing of the same kind.
-fn is_apart(one: BundleType, other: BundleType) -> bool {
-    one != other && one != BundleType::Mixed && other != BundleType::Mixed
 }
 
 /// What is told beside a Bundle that comes: what the environment has of the same kind. A version that has come and is not

@@ -23,11 +23,11 @@ fn told(scene: &Scene, name: &str) -> GateEvidence {
 
 #[test]
 fn what_is_merged_while_nothing_is_on_record_is_written_down_with_who_forced_it() {
-    for finalized in [true, false] {
+    for (finalized, heard) in [(true, false), (false, true)] {
         let mut scene = Scene::reviewed().opened().kept().asked(&[gate("false", BEFORE)]);
         // Its record is taken away, and with it perhaps the finalizer, while the gate is closed.
         scene.step.status = None;
-        (scene.pull_request, scene.heard_of_pull_request) = (None, true);
+        (scene.pull_request, scene.heard_of_pull_request) = (None, heard);
         if !finalized {
             scene.step.metadata.finalizers = None;
         }
@@ -49,8 +49,8 @@ fn what_is_merged_while_nothing_is_on_record_is_written_down_with_who_forced_it(
     }
 }
 
-#[test]
-fn a_merge_that_nobody_heard_of_is_found_where_nothing_is_left_to_change() {
+/// Up to the question whether a merge of this promotion is why nothing was left to change.
+fn nothing_left() -> (Scene, Effect) {
     let mut scene = Scene::reviewed().asked(&[gate("true", BEFORE)]);
     let finalizer = scene.effect();
     scene.tell(&finalizer, Outcome::Done);
@@ -58,10 +58,38 @@ fn a_merge_that_nobody_heard_of_is_found_where_nothing_is_left_to_change() {
     let commit = scene.effect();
     scene.tell(&commit, unchanged());
     let find = scene.effect();
+    (scene, find)
+}
+
+#[test]
+fn a_merge_that_nobody_heard_of_is_found_where_nothing_is_left_to_change() {
+    let (mut scene, find) = nothing_left();
     scene.tell(&find, Outcome::PullRequest(merged_by("mallory", "2026-04-14T14:01:00Z")));
     assert_eq!(scene.state(), PromotionState::HealthChecking);
     assert_eq!(scene.status().merged_at, Some(time("2026-04-14T14:01:00Z")));
     assert_eq!(told(&scene, "never").result, GateResult::Pass);
+    // One of before the Bundle was another one's of the same name.
+    let (mut scene, find) = nothing_left();
+    scene.tell(&find, Outcome::PullRequest(merged_by("mallory", "2026-04-14T12:59:59Z")));
+    assert_eq!((scene.state(), scene.status().merged_at), (PromotionState::HealthChecking, None));
+}
+
+#[test]
+fn an_open_pull_request_of_which_nothing_is_left_to_change_is_closed() {
+    let (mut scene, find) = nothing_left();
+    let outputs = &mut scene.step.status.as_mut().unwrap().outputs;
+    outputs.insert("prState".to_owned(), "open".to_owned());
+    outputs.insert("prNumber".to_owned(), "7".to_owned());
+    let status = scene.step.status.clone().unwrap();
+    scene.step.status.as_mut().unwrap().progress_seal = scene.key.seal_progress(&scene.step, &status);
+    scene.tell(&find, Outcome::NoPullRequest);
+    assert_eq!(scene.state(), PromotionState::WaitingForMerge);
+    scene.pull_request = Some(open_pull_request());
+    let close = scene.effect();
+    assert!(matches!(close, Effect::ClosePullRequest { number: 7, .. }), "{close:?}");
+    scene.tell(&close, Outcome::Done);
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::HealthChecking);
 }
 
 #[test]
@@ -128,6 +156,42 @@ fn a_rejected_pull_request_that_is_opened_again_is_closed_and_a_merge_of_it_is_o
 }
 
 #[test]
+fn a_merge_before_the_end_accuses_nobody() {
+    let mut scene = Scene::reviewed().opened().kept();
+    scene.pass(SignedDuration::from_mins(5));
+    let failed = {
+        let snapshot = scene.snapshot();
+        let mut draft = draft::Draft::new(&snapshot);
+        draft.fail(None, "task `notify` said no");
+        draft.plan().status
+    };
+    scene.write(failed);
+    scene.pull_request = Some(merged_by("alice", "2026-04-14T14:03:00Z"));
+    let plan = scene.plan();
+    assert!(plan.notes.is_empty(), "{:?}", plan.notes);
+    let gates = scene.status().evidence.unwrap().policy_gates.unwrap();
+    assert!(gates.iter().all(|gate| gate.forced_by.is_none()), "{gates:?}");
+    let said =
+        "task `notify` said no; it had been merged into `main` by alice at 2026-04-14T14:03:00Z (PR #7)";
+    assert_eq!(scene.message(), said);
+}
+
+#[test]
+fn after_a_week_only_who_has_heard_of_it_looks_back() {
+    let mut scene = Scene::reviewed().opened().kept();
+    scene.pull_request = Some(closed_pull_request());
+    scene.plan();
+    let take_back = scene.effect();
+    scene.tell(&take_back, Outcome::Shown { at: scene.now });
+    scene.pull_request = None;
+    assert!(scene.plan().effect.is_some());
+    scene.pass(SignedDuration::from_hours(8 * 24));
+    assert_eq!(scene.plan(), Plan::default());
+    scene.heard_of_pull_request = true;
+    assert!(scene.plan().effect.is_some());
+}
+
+#[test]
 fn a_look_back_is_never_given_up_and_changes_no_record() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.pull_request = Some(closed_pull_request());
@@ -191,7 +255,8 @@ fn a_webhook_concerns_those_who_may_have_that_pull_request() {
     let cases = [
         (step("WaitingForMerge", Some("3"), true), Some(7), true),
         (step("WaitingForMerge", Some("3"), true), None, true),
-        (step("Verified", Some("7"), true), Some(7), false),
+        (step("Verified", Some("7"), true), Some(7), true),
+        (step("Verified", Some("3"), true), Some(7), false),
         (step("Failed", Some("7"), true), Some(7), true),
         (step("Failed", Some("3"), true), Some(7), false),
         (step("Failed", Some("7"), true), None, false),

@@ -184,6 +184,18 @@ fn a_forged_end_closes_the_steps_own_pull_request_and_nobody_elses() {
     );
     let report = scene.tell(&find, Outcome::PullRequest(open_pull_request()));
     assert_eq!(report.status, None, "what was forged is not sealed");
+    // Its check may be green, also if it is closed: whoever opens it again could merge it.
+    for found in [open_pull_request(), closed_pull_request()] {
+        (scene.withdrawn, scene.pull_request) = (None, Some(found.clone()));
+        match plan(&scene.snapshot()).effect {
+            Some(Effect::SetCommitStatus { sha, state: CommitState::Pending, .. }) => {
+                assert_eq!(sha, found.head)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    scene.withdrawn = Some(open_pull_request().head);
+    scene.pull_request = Some(open_pull_request());
     assert!(matches!(plan(&scene.snapshot()).effect, Some(Effect::ClosePullRequest { number: 7, .. })));
     scene.pull_request = Some(closed_pull_request());
     assert_eq!(plan(&scene.snapshot()), Plan::default());

@@ -141,9 +141,9 @@ fn an_environment_that_has_the_version_needs_no_change() {
     reviewed.tell(&Effect::AddFinalizer, Outcome::Done);
     let commit = reviewed.effect();
     reviewed.tell(&commit, unchanged());
-    // That may be its own doing, in a life of which the record got lost.
+    // That may be the doing of this promotion, in a life of which the record got lost.
     let find = reviewed.effect();
-    assert!(matches!(find, Effect::FindPullRequest { .. }), "{find:?}");
+    assert!(matches!(find, Effect::FindMerge { .. }), "{find:?}");
     reviewed.tell(&find, Outcome::NoPullRequest);
     assert_eq!(reviewed.state(), PromotionState::HealthChecking);
     assert_eq!(reviewed.task("open-pr"), TaskState::Completed);
