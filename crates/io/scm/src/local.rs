@@ -54,9 +54,16 @@ impl Local {
         let all = self.all().await?.into_iter();
         let ours =
             all.filter(|pr| pr.spec.head == head && pr.spec.base == base && pr.spec.body.contains(marker));
-        Ok(ours.max_by_key(|pr| {
+        // Whoever may open pull requests can open one more that looks the same. One that was merged counts before one that
+        // is open, and the first open one before later ones.
+        Ok(ours.min_by_key(|pr| {
             let created = pr.metadata.creation_timestamp.as_ref().map(|time| time.0);
-            (created, pr.status.as_ref().and_then(|status| status.number))
+            let rank = match read(pr).map(|pr| pr.state) {
+                Ok(PullRequestState::Merged) => 0,
+                Ok(PullRequestState::Open) | Err(_) => 1,
+                Ok(PullRequestState::Closed) => 2,
+            };
+            (rank, created, pr.status.as_ref().and_then(|status| status.number))
         }))
     }
 

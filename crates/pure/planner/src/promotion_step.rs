@@ -520,6 +520,9 @@ impl Plan {
 /// One that is over stays as it is; only a pull request of the step's own that is still open is closed.
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let step = snapshot.step;
+    if let Some(effect) = waiting::left_green(snapshot).filter(|_| snapshot.key.is_some()) {
+        return Plan::act(effect);
+    }
     let unknown = snapshot.organisation.err().filter(|_| !is_over(step));
     match (snapshot.key, unknown) {
         // Nobody knows whose the record is, so nothing is done or cleared up by it. Why may be said: a message is no claim.
@@ -602,11 +605,21 @@ fn is_over(step: &PromotionStep) -> bool {
         || step.metadata.deletion_timestamp.is_some()
 }
 
+/// Whether a step has begun and not ended.
+fn is_under_way(step: &PromotionStep) -> bool {
+    let state = step.status.as_ref().and_then(|status| status.state);
+    !is_over(step) && !matches!(state, None | Some(PromotionState::Pending))
+}
+
 fn decide(snapshot: &Snapshot<'_>) -> Plan {
     if snapshot.step.metadata.deletion_timestamp.is_some() {
         return removal::plan(snapshot);
     }
     let state = snapshot.step.status.as_ref().and_then(|status| status.state);
+    if is_under_way(snapshot.step) && pending::was_verified(snapshot) {
+        // An older status was put back: what was verified is not done once more, and its evidence is not rewritten.
+        return Plan::act(Effect::ForgetStatus);
+    }
     match state {
         None | Some(PromotionState::Pending) => pending::plan(snapshot),
         Some(PromotionState::Promoting) => promoting::plan(snapshot),

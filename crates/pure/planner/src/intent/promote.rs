@@ -1,11 +1,11 @@
 //! Going forward: what an environment gets from those before it.
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::Bundle;
+use kardinal_api::kardinal::{Bundle, Presence};
 
 use super::create::up_to;
-use super::history::{History, Objection, is_verified};
-use super::present::{Present, gone, present};
+use super::history::{History, Objection, came, carries_kind, is_verified, reached};
+use super::present::{Present, arrived, gone, present};
 use super::wish::{Answer, Wish, already, lost};
 use crate::bundle::problem::listed;
 use crate::bundle::{Problem, Route, is_rollback, name_of};
@@ -38,9 +38,29 @@ fn objection(wish: &Wish<'_>, source: &Bundle) -> Option<Objection> {
     let history = History::of(wish.bundles, wish.environment, kind);
     history.objection(source).or_else(|| {
         let rollback = gone(wish.pipeline, wish.bundles, wish.environment, kind)?;
-        let takes_it_back = rollback.rollback_of.as_deref() == Some(name_of(&source.metadata));
-        takes_it_back.then(|| Objection::TakenBack(rollback.bundle.clone()))
+        is_taken_back_by(wish, source, rollback).then(|| Objection::TakenBack(rollback.bundle.clone()))
     })
+}
+
+/// Whether a rollback whose Bundle was deleted took back what a Bundle carries: what it names, and all that had come since
+/// the version that it brought back.
+fn is_taken_back_by(wish: &Wish<'_>, source: &Bundle, rollback: &Presence) -> bool {
+    let Some(named) = &rollback.rollback_of else { return false };
+    let kind = source.spec.kind();
+    let version = kardinal_policy::version(&source.spec);
+    let here = |bundle: &&&Bundle| {
+        carries_kind(bundle, kind)
+            && reached(bundle, wish.environment)
+            && came(bundle, wish.environment) <= arrived(rollback)
+    };
+    let brought = wish.bundles.iter().filter(here);
+    let brought = brought.filter(|bundle| kardinal_policy::version(&bundle.spec) == rollback.version);
+    let brought_at = brought.map(|bundle| came(bundle, wish.environment)).max().flatten();
+    let mut same =
+        wish.bundles.iter().filter(here).filter(|bundle| kardinal_policy::version(&bundle.spec) == version);
+    version != rollback.version
+        && same
+            .any(|bundle| name_of(&bundle.metadata) == named || came(bundle, wish.environment) > brought_at)
 }
 
 /// For an environment with none before it: the newest Bundle that nothing speaks against.

@@ -39,6 +39,12 @@ pub(super) fn forget(draft: &mut Draft<'_>, sha: &str) {
     }
 }
 
+/// The commit whose check this process has set to green, and not taken back since.
+pub(super) fn shown_green<'a>(snapshot: &Snapshot<'a>) -> Option<&'a str> {
+    let shown = snapshot.shown.filter(|shown| shown.state == CommitState::Success)?;
+    Some(&shown.sha)
+}
+
 /// Since when this process itself knows that the check of a commit is not green.
 fn pending_since(snapshot: &Snapshot<'_>, sha: &str) -> Option<Timestamp> {
     let shown = snapshot.shown.filter(|shown| shown.sha == sha && shown.state == CommitState::Pending)?;

@@ -108,7 +108,7 @@ pub(super) fn at_merge(
     let ours = then.iter().map(|answer| {
         let gate = Gate { name: &answer.name, source: Source::Organisation(answer) };
         let evidence = gate.evidence(snapshot.step, at);
-        match answer.changed_at.filter(|changed_at| *changed_at > at) {
+        match answer.changed_at.filter(|changed_at| changed_at.as_second() >= at.as_second()) {
             Some(changed_at) => before_the_change(evidence, changed_at, green),
             None => evidence,
         }
@@ -119,7 +119,7 @@ pub(super) fn at_merge(
 
 /// What is known of a gate that was changed after a merge: what it asks now is not what it asked then.
 fn before_the_change(evidence: GateEvidence, changed_at: Timestamp, green: bool) -> GateEvidence {
-    let changed = format!("the gate was changed at {changed_at:.0}, after the merge");
+    let changed = format!("the gate was changed at {changed_at:.0}, not before the merge");
     let (result, reason) = match green {
         true => (GateResult::Pass, format!("the check was green at the merge; {changed}")),
         false => (GateResult::Fail, format!("what it said at the merge is not known: {changed}")),

@@ -34,15 +34,13 @@ pub(super) fn take_up(snapshot: &Snapshot<'_>) -> Option<Plan> {
     }
 }
 
-/// Whether a pull request has brought its change to where the step writes.
+/// Whether a pull request has brought its change to where the step writes, since the Bundle is there: a name can be given
+/// once more, and anybody can put a marker into a body.
 pub(super) fn is_in(snapshot: &Snapshot<'_>, found: &PullRequest) -> bool {
-    found.state == PullRequestState::Merged && found.base == change::base_branch(snapshot.step)
-}
-
-/// Whether a pull request was merged since the Bundle is there: a name can be given once more.
-pub(super) fn is_of_this_bundle(snapshot: &Snapshot<'_>, found: &PullRequest) -> bool {
     let created = snapshot.bundle.and_then(|bundle| bundle.metadata.creation_timestamp.as_ref());
-    created.is_some_and(|created| found.merged_at.is_some_and(|merged_at| merged_at >= created.0))
+    let is_older =
+        created.is_some_and(|created| found.merged_at.is_none_or(|merged_at| merged_at < created.0));
+    found.state == PullRequestState::Merged && found.base == change::base_branch(snapshot.step) && !is_older
 }
 
 /// The step goes on as if it had waited for the merge.

@@ -52,6 +52,11 @@ fn over<'a>(snapshot: &Snapshot<'a>) -> Option<(&'a Bundle, &'a EnvironmentStatu
     over.then_some((bundle, record))
 }
 
+/// Whether the Bundle's record proves that the promotion has come to its good end.
+pub(super) fn was_verified(snapshot: &Snapshot<'_>) -> bool {
+    over(snapshot).is_some_and(|(_, record)| record.state == Some(PromotionState::Verified))
+}
+
 /// Only what the seal proves becomes the step's own word. The rest of the record stays in the Bundle, where it is.
 fn take_over(draft: &mut Draft<'_>, bundle: &Bundle, record: &EnvironmentStatus) {
     draft.remember_bundle(bundle);

@@ -6,13 +6,13 @@ use serde_json::{Map, Value, json};
 use super::draft::{self, Draft, output};
 use super::tasks::{Call, Problem, Task, TaskKind, opens_pull_request, tasks};
 use super::{
-    Effect, FINALIZER, Plan, PullRequestOrder, Snapshot, TaskCall, body, change, lane, late, pending,
+    Effect, FINALIZER, Plan, PullRequestOrder, Snapshot, TaskCall, body, change, lane, late, pending, waiting,
 };
 
 pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let mut draft = Draft::new(snapshot);
-    if !lane::has_begun(snapshot.step)
-        && snapshot.heard_of_pull_request
+    if snapshot.heard_of_pull_request
+        && !has_opened(snapshot, &draft.status)
         && let Some(plan) = late::take_up(snapshot)
     {
         return plan;
@@ -41,6 +41,13 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
             draft.plan()
         }
     }
+}
+
+/// Whether the pull request is on record as opened.
+fn has_opened(snapshot: &Snapshot<'_>, status: &PromotionStepStatus) -> bool {
+    let tasks = waiting::current_tasks(snapshot);
+    let open = tasks.iter().position(|task| task.kind == TaskKind::OpenPullRequest);
+    open.is_some_and(|index| draft::is_complete(status, index))
 }
 
 /// Why a step that is Promoting does not go on.

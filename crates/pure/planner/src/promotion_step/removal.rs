@@ -14,7 +14,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let draft = Draft::new(snapshot);
     Plan::act(
         pull_request(snapshot, &draft)
-            .or_else(|| waiting::take_back(snapshot, &draft, "this promotion is over: it was deleted"))
+            .or_else(|| waiting::take_back(snapshot, &draft, over(snapshot)))
             .or_else(|| branch(snapshot, &draft))
             .unwrap_or(Effect::RemoveFinalizer),
     )
@@ -43,6 +43,15 @@ fn branch(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Effect> {
         branch: change::branch_of(snapshot.step),
         commit: draft.output(draft::PR_HEAD).or(draft.output(draft::COMMIT)).map(str::to_owned),
     })
+}
+
+/// What the check of a promotion that goes says.
+fn over(snapshot: &Snapshot<'_>) -> &'static str {
+    let phase = snapshot.bundle.and_then(|bundle| bundle.status.as_ref()).and_then(|status| status.phase);
+    match phase {
+        Some(BundlePhase::Superseded) => "this promotion is over: its Bundle is superseded",
+        _ => "this promotion is over: it was deleted",
+    }
 }
 
 /// Why the pull request is closed.

@@ -186,7 +186,9 @@ fn is_display(effect: &Effect) -> bool {
 /// given up, but for a commit that is not in the pull request any more: a forge may not have it any more either.
 fn takes_success_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, effect: &Effect) -> bool {
     let Effect::SetCommitStatus { sha, state: CommitState::Pending, .. } = effect else { return false };
-    draft.output(draft::GREEN_HEAD) == Some(sha) && !is_replaced(snapshot, sha)
+    let is_green =
+        draft.output(draft::GREEN_HEAD) == Some(sha) || check::shown_green(snapshot) == Some(sha.as_str());
+    is_green && !is_replaced(snapshot, sha)
 }
 
 /// Whether an open pull request has another newest commit.
@@ -410,8 +412,7 @@ fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outco
 /// There is nothing to change, and now it is known whether that is the doing of this promotion.
 fn nothing_to_open(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: Option<&PullRequest>) {
     let tasks = waiting::current_tasks(snapshot);
-    let ours =
-        |found: &&PullRequest| late::is_in(snapshot, found) && late::is_of_this_bundle(snapshot, found);
+    let ours = |found: &&PullRequest| late::is_in(snapshot, found);
     if let (Some(found), Some(bundle)) = (found.filter(ours), snapshot.bundle) {
         late::go_on_from_merge(draft, snapshot, (bundle, &tasks), found);
         return;

@@ -5,8 +5,8 @@ use kardinal_api::kardinal::{Bundle, BundleType, PromotionState};
 use super::draft::{self, Draft, output};
 use super::tasks::{Task, TaskKind, opens_pull_request, reviewed, tasks};
 use super::{
-    CommitOrder, CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change, gates,
-    late, organisation, pending,
+    CommitOrder, CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change, check,
+    gates, late, organisation, pending,
 };
 
 /// Forges cut longer descriptions of a commit status, or refuse them.
@@ -63,7 +63,9 @@ fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest
         state,
         description,
     };
-    if state == CommitState::Pending && draft.output(draft::GREEN_HEAD).is_some() {
+    let is_green = draft.output(draft::GREEN_HEAD).is_some()
+        || check::shown_green(snapshot) == Some(pull_request.head.as_str());
+    if state == CommitState::Pending && is_green {
         return Some(shown);
     }
     if let Some(bundle) = snapshot.bundle
@@ -338,6 +340,28 @@ fn not_green(snapshot: &Snapshot<'_>, sha: &str, why: &str) -> Effect {
         state: CommitState::Pending,
         description: change::cut(why, DESCRIPTION_LIMIT).to_owned(),
     }
+}
+
+/// How a green check is taken back that this process has shown, where the status does not know of it: somebody has written
+/// another one, or put an older one back. While a pull request is waited for that is part of its upkeep.
+pub(super) fn left_green(snapshot: &Snapshot<'_>) -> Option<Effect> {
+    let sha = check::shown_green(snapshot).filter(|sha| snapshot.withdrawn != Some(*sha))?;
+    if snapshot.step.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let status = snapshot.step.status.as_ref().filter(|_| super::is_proven(snapshot));
+    let may_stay = status.is_some_and(|status| match status.state {
+        Some(PromotionState::WaitingForMerge | PromotionState::HealthChecking | PromotionState::Verified) => {
+            true
+        }
+        Some(PromotionState::Failed) => {
+            output(status, draft::GREEN_HEAD) == Some(sha)
+                || output(status, draft::PR_STATE) == Some(draft::MERGED)
+        }
+        None | Some(PromotionState::Pending | PromotionState::Promoting) => false,
+    });
+    let why = "what is known of this promotion was lost: it is looked at again";
+    (!may_stay).then(|| not_green(snapshot, sha, why))
 }
 
 /// What is done for a step that is over by a status that the controller did not write: a pull request of its own that is

@@ -6,11 +6,14 @@ use kardinal_api::kardinal::{GateEvidence, GateResult, PromotionState, Promotion
 use kardinal_testkit::shop::{APP, POLICIES};
 use kardinal_testkit::{Shop, World, in_three_worlds};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 in_three_worlds!(promotions: a_merge_while_the_record_is_erased_is_told_as_forced);
 in_three_worlds!(promotions: an_older_record_that_is_put_back_excuses_no_merge);
+in_three_worlds!(promotions: a_held_status_that_is_put_back_keeps_no_check_green);
+in_three_worlds!(promotions: a_forged_end_leaves_no_green_check_behind);
+in_three_worlds!(promotions: a_merge_for_a_step_that_was_deleted_is_told_as_forced);
 in_three_worlds!(promotions: a_rejected_pull_request_that_is_merged_all_the_same_is_on_record);
 
 const KARDINAL: &str = "kardinal.io/v1alpha1";
@@ -109,6 +112,87 @@ async fn an_older_record_that_is_put_back_excuses_no_merge(world: &World) -> any
     steps(world).patch_status(name, &as_the_controller, &Patch::Apply(older)).await?;
     shop.merge(BUNDLE, "prod", "mallory").await?;
     forced_by_mallory(&told(&shop, "freeze").await?)?;
+    shop.close().await
+}
+
+/// The check of the pull request as people see it on the forge.
+async fn check(shop: &Shop<'_>) -> anyhow::Result<String> {
+    let checks = shop.request(BUNDLE, "prod").await?.spec.checks;
+    Ok(checks.iter().map(|check| format!("{:?}", check.state)).collect())
+}
+
+async fn a_forged_end_leaves_no_green_check_behind(world: &World) -> anyhow::Result<()> {
+    let (shop, step) = shown_green(world).await?;
+    ensure!(check(&shop).await? == "Success", "{}", check(&shop).await?);
+    let name = step.metadata.name.as_deref().context("a name")?;
+    let forged = Patch::Merge(json!({"status": {"state": "Verified"}}));
+    steps(world).patch_status(name, &PatchParams::default(), &forged).await?;
+    let closed = async |what: &str| {
+        world
+            .eventually(what, async || {
+                let (desired, check) =
+                    (shop.request(BUNDLE, "prod").await?.spec.desired(), check(&shop).await?);
+                let done = desired == Desired::Closed && check == "Pending";
+                Ok(if done { Ok(()) } else { Err(format!("{desired:?} {check}")) })
+            })
+            .await
+    };
+    closed("the pull request is closed and shows nothing green").await?;
+    // Nobody waits for it any more, and it is heard of all the same.
+    shop.decide(BUNDLE, "prod", &json!({"spec": {"desired": "open", "closedBy": null}})).await?;
+    closed("it is closed again").await?;
+    shop.close().await
+}
+
+/// The status of a step that was held is put back, over and over, while the gate closes: it says that the check is pending.
+async fn a_held_status_that_is_put_back_keeps_no_check_green(world: &World) -> anyhow::Result<()> {
+    let (shop, step) = shown_green(world).await?;
+    close_the_gate(&shop).await?;
+    let held = shop.find_step(BUNDLE, "prod").await?.context("a step")?;
+    let name = step.metadata.name.as_deref().context("a name")?;
+    set_gate(world, "true").await?;
+    shop.step(BUNDLE, "prod", "shows a green check again", is_green).await?;
+    let older = json!({
+        "apiVersion": KARDINAL, "kind": "PromotionStep", "metadata": {"name": name},
+        "status": serde_json::to_value(&held.status)?,
+    });
+    let as_the_controller = PatchParams::apply("kardinal-promotion-controller").force();
+    let put_back =
+        async || steps(world).patch_status(name, &as_the_controller, &Patch::Apply(older.clone())).await;
+    set_gate(world, "false").await?;
+    for _ in 0..20 {
+        put_back().await?;
+    }
+    world
+        .eventually("nothing is green", async || {
+            let check = check(&shop).await?;
+            Ok(if check == "Pending" { Ok(()) } else { Err(check) })
+        })
+        .await?;
+    shop.close().await
+}
+
+async fn a_merge_for_a_step_that_was_deleted_is_told_as_forced(world: &World) -> anyhow::Result<()> {
+    let (shop, step) = shown_green(world).await?;
+    close_the_gate(&shop).await?;
+    let name = step.metadata.name.as_deref().context("a name")?;
+    let unguarded = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    steps(world).patch(name, &PatchParams::default(), &unguarded).await?;
+    steps(world).delete(name, &DeleteParams::default()).await?;
+    shop.merge(BUNDLE, "prod", "mallory").await?;
+    world
+        .eventually("it is merged", async || {
+            let file = shop.file(FILE).await?;
+            Ok(if file.contains("1.29.0") { Ok(()) } else { Err(file) })
+        })
+        .await?;
+    shop.next_second().await?;
+    // The gate opens, by an edit: what it said at the merge is not known any more, and that it passed is not claimed.
+    set_gate(world, "true").await?;
+    let told = told(&shop, "freeze").await?;
+    ensure!(told.result == GateResult::Fail && told.evaluated_at.is_none(), "{told:?}");
+    let reason = told.reason.unwrap_or_default();
+    ensure!(reason.contains("what it said at the merge is not known"), "{reason}");
     shop.close().await
 }
 

@@ -556,6 +556,27 @@ fn when_the_bundle_of_a_rollback_is_deleted_the_older_version_does_not_seem_to_b
 }
 
 #[test]
+fn what_deleted_rollbacks_took_back_has_to_be_meant() {
+    // 3 and then 2 were taken back, and both rollbacks were deleted.
+    let mut life = Life::of(&["1", "2", "3"]);
+    assert_eq!(life.back("prod"), "2");
+    assert_eq!(life.back("prod"), "1");
+    let bundles: Vec<&Bundle> = life.bundles.iter().collect();
+    let all = ALL.map(|name| {
+        let present = crate::intent::present(&life.pipeline, &bundles, name);
+        crate::intent::with_before(&life.pipeline, &bundles, &present[0], name)
+    });
+    let status = kardinal_api::kardinal::PipelineStatus { environments: all.to_vec(), ..Default::default() };
+    life.pipeline.status = Some(status);
+    life.bundles.truncate(life.bundles.len() - 2);
+    for version in ["2", "3"] {
+        let refused = life.forward("prod", Some(version), false);
+        assert!(refused.starts_with("force: "), "{version}: {refused}");
+        assert_eq!(life.forward("prod", Some(version), true), format!("new {version}"));
+    }
+}
+
+#[test]
 fn a_rollback_that_skips_a_deleted_version_has_to_be_meant() {
     let mut life = Life::of(&["1", "2", "3"]);
     let note_down = |life: &mut Life| {

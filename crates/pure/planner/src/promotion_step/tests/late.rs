@@ -75,6 +75,34 @@ fn a_merge_that_nobody_heard_of_is_found_where_nothing_is_left_to_change() {
 }
 
 #[test]
+fn a_check_that_this_process_has_shown_green_is_taken_back_whatever_the_status_says() {
+    let sealed = |scene: &Scene, state: &str| {
+        let mut step = scene.step.clone();
+        let mut status: PromotionStepStatus = from(json!({"state": state, "outputs": {"commit": "c1"}}));
+        status.progress_seal = scene.key.seal_progress(&step, &status);
+        step.status = Some(status);
+        step
+    };
+    let mut scene = Scene::reviewed().opened().kept().asked(&[gate("false", BEFORE)]);
+    let head = open_pull_request().head;
+    scene.shown = Some(Shown { sha: head.clone(), state: CommitState::Success, since: scene.now });
+    let forged = PromotionStep { status: from(json!({"state": "Verified"})), ..scene.step.clone() };
+    let steps = [sealed(&scene, "Pending"), sealed(&scene, "Promoting"), sealed(&scene, "Failed"), forged];
+    for step in steps {
+        scene.step = step;
+        scene.withdrawn = None;
+        match plan(&scene.snapshot()).effect {
+            Some(Effect::SetCommitStatus { sha, state: CommitState::Pending, .. }) => assert_eq!(sha, head),
+            other => panic!("{:?}: {other:?}", scene.state()),
+        }
+        // A forge that refuses for good is not asked for ever.
+        scene.withdrawn = Some(head.clone());
+        let next = plan(&scene.snapshot()).effect;
+        assert!(!matches!(next, Some(Effect::SetCommitStatus { .. })), "{:?}: {next:?}", scene.state());
+    }
+}
+
+#[test]
 fn an_open_pull_request_of_which_nothing_is_left_to_change_is_closed() {
     let (mut scene, find) = nothing_left();
     let outputs = &mut scene.step.status.as_mut().unwrap().outputs;
@@ -105,7 +133,9 @@ fn what_a_gate_said_before_it_was_changed_is_not_known() {
         scene.plan();
         let gate = told(&scene, "never");
         assert_eq!((gate.result, gate.evaluated_at, gate.forced_by), (result, None, None), "{green}");
-        assert!(gate.reason.unwrap_or_default().contains("changed at 2026-04-14T14:05:00Z, after the merge"));
+        assert!(
+            gate.reason.unwrap_or_default().contains("changed at 2026-04-14T14:05:00Z, not before the merge")
+        );
     }
 }
 
