@@ -63,10 +63,8 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
             }
             None
         }
-        Outcome::Fault { .. } | Outcome::Blocked { .. } | Outcome::Refused { .. }
-            if looks_back(snapshot, &draft, effect) =>
-        {
-            Some(backoff(attempt, snapshot.step.metadata.uid.as_deref().unwrap_or_default()))
+        trouble if is_trouble(trouble) && looks_back(snapshot, &draft, effect) => {
+            Some(backoff(attempt, uid(snapshot)))
         }
         Outcome::Fault { message, .. } if may_give_up(snapshot, &draft, effect) && attempt >= PATIENCE => {
             give_up(&mut draft, snapshot, effect, message);
@@ -93,7 +91,7 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
         }
         Outcome::Refused { message, .. } if is_rebuild(effect) => {
             draft.block(&format!("{}: {message}", doing(effect)));
-            Some(backoff(attempt, snapshot.step.metadata.uid.as_deref().unwrap_or_default()))
+            Some(backoff(attempt, uid(snapshot)))
         }
         Outcome::Blocked { message } => {
             draft.block(message);
@@ -128,20 +126,24 @@ fn unwritten(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attemp
     if !forgets && super::is_proven(snapshot) {
         return None;
     }
-    let failed = matches!(
+    let failed = is_trouble(outcome);
+    let message =
+        "somebody else wrote the status of this step, or changed what the step is about: it begins again";
+    let note = Note { warning: true, reason: "StatusNotOurs".to_owned(), message: message.to_owned() };
+    let notes = if forgets && !failed { vec![note] } else { Vec::new() };
+    Some(Report { status: None, notes, retry: failed.then(|| backoff(attempt.max(1), uid(snapshot))) })
+}
+
+/// Whether nothing came of an effect.
+fn is_trouble(outcome: &Outcome) -> bool {
+    matches!(
         outcome,
         Outcome::Fault { .. }
             | Outcome::Blocked { .. }
             | Outcome::Conflict { .. }
             | Outcome::Refused { .. }
             | Outcome::Overtaken { .. }
-    );
-    let message =
-        "somebody else wrote the status of this step, or changed what the step is about: it begins again";
-    let note = Note { warning: true, reason: "StatusNotOurs".to_owned(), message: message.to_owned() };
-    let notes = if forgets && !failed { vec![note] } else { Vec::new() };
-    let uid = snapshot.step.metadata.uid.as_deref().unwrap_or_default();
-    Some(Report { status: None, notes, retry: failed.then(|| backoff(attempt.max(1), uid)) })
+    )
 }
 
 /// How long to wait. Somebody who cannot be reached is tried again soon, so that everything goes on right after the
@@ -151,10 +153,12 @@ fn wait(snapshot: &Snapshot<'_>, retry: Retry, attempt: u32) -> SignedDuration {
         Retry::Soon => pause(attempt),
         Retry::After(asked) => asked.clamp(pause(1), LONGEST_RETRY_AFTER),
         Retry::Limited(Some(asked)) => asked.clamp(pause(1), LONGEST_WINDOW),
-        Retry::Limited(None) | Retry::Later => {
-            backoff(attempt, snapshot.step.metadata.uid.as_deref().unwrap_or_default())
-        }
+        Retry::Limited(None) | Retry::Later => backoff(attempt, uid(snapshot)),
     }
+}
+
+fn uid<'a>(snapshot: &Snapshot<'a>) -> &'a str {
+    snapshot.step.metadata.uid.as_deref().unwrap_or_default()
 }
 
 /// From one second, doubled each time, to five minutes. Up to half as much again is added, by the step and the

@@ -523,6 +523,13 @@ fn a_step_that_was_deleted_after_its_end_does_nothing_once_more() {
     assert_eq!(kept["prod"].evidence.as_ref().unwrap().approved_by.as_ref().unwrap(), &["alice"]);
     assert_eq!((kept["prod"].commit.as_deref(), kept["prod"].seal.is_some()), (Some("c1"), true));
     assert_eq!(scene.plan(), Plan::default());
+    // An older status that is put back is taken away, and not told as the present.
+    for older in ["Promoting", "WaitingForMerge", "HealthChecking"] {
+        let mut status: PromotionStepStatus = from(json!({"state": older, "outputs": {"prNumber": "3"}}));
+        status.progress_seal = scene.key.seal_progress(&scene.step, &status);
+        scene.step.status = Some(status);
+        assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::ForgetStatus), "{older}");
+    }
 
     let mut rejected = Scene::reviewed();
     recorded(&mut rejected, json!({"state": "Failed", "rejected": true, "message": "PR #3 was closed"}));
