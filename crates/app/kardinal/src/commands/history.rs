@@ -54,13 +54,16 @@ fn table(entries: &[Past]) -> String {
     output::table(&header, rows.collect())
 }
 
-/// `Verified`, or `Rejected by bob at 2026-04-14T14:05:00Z`.
+/// `Verified`, or `Rejected by bob at 2026-04-14T14:05:00Z`, perhaps `, merged all the same`.
 fn state(entry: &Past) -> String {
     let word = entry.outcome.as_str();
-    if entry.outcome == PastOutcome::Rejected {
+    let overruled = entry.outcome == PastOutcome::Failed && entry.record.rejected_at.is_some();
+    if entry.outcome == PastOutcome::Rejected || overruled {
+        let word = PastOutcome::Rejected.as_str();
+        let end = if overruled { ", merged all the same" } else { "" };
         let by = entry.record.rejected_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
         let at = entry.record.rejected_at.map(|at| format!(" at {at:.0}")).unwrap_or_default();
-        return format!("{word}{by}{at}");
+        return format!("{word}{by}{at}{end}");
     }
     if entry.not_proven.is_some() { format!("{word} (not proven)") } else { word.to_owned() }
 }

@@ -286,10 +286,27 @@ fn plan_finished(snapshot: &Snapshot<'_>, phase: BundlePhase) -> Plan {
     let mut status = snapshot.bundle.status.clone().unwrap_or_default();
     let environments = record(&status.environments, snapshot.steps);
     if environments != status.environments {
+        tell_again(&mut status, &environments);
         status.environments = environments;
         plan.status = Some(status);
     }
     plan
+}
+
+/// Keeps the words of a Bundle that has failed true, where more has become known of an environment since: a rejected pull
+/// request may have been merged all the same.
+fn tell_again(status: &mut BundleStatus, environments: &BTreeMap<String, EnvironmentStatus>) {
+    let Some(ready) = status.conditions.iter_mut().find(|condition| condition.type_ == READY) else { return };
+    for (name, before) in &status.environments {
+        let now = environments.get(name);
+        let (Some(old), Some(new)) = (&before.message, now.and_then(|now| now.message.as_ref())) else {
+            continue;
+        };
+        ready.message = ready.message.replacen(&format!("{name}: {old}"), &format!("{name}: {new}"), 1);
+        if before.rejected == Some(true) && now.is_some_and(|now| now.rejected.is_none()) {
+            ready.reason = "StepFailed".to_owned();
+        }
+    }
 }
 
 /// The Graph that promotes this Bundle; its own before one that was written by hand.
