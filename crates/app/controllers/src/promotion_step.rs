@@ -48,12 +48,21 @@ struct Memory {
     withdrawn: Option<String>,
     /// What its check shows.
     shown: Option<Shown>,
+    /// The commit on which the forge was asked last to show something, whatever came of it.
+    asked: Option<String>,
     /// Whether a revision contains the promoted commit.
     contains: BTreeMap<String, bool>,
     /// How often in a row the world has failed.
     faults: u32,
     /// Until when nothing is tried again: what a failure writes down must not itself bring the next try about.
     rest_until: Option<jiff::Timestamp>,
+}
+
+impl Memory {
+    /// Whether the forge was asked to show something on the newest commit of the pull request.
+    fn has_shown(&self) -> bool {
+        self.pull_request.as_ref().is_none_or(|found| self.asked.as_ref() == Some(&found.head))
+    }
 }
 
 impl Controller {
@@ -129,6 +138,15 @@ impl driver::Controller for Controller {
     }
 }
 
+/// Whether the forge is not asked for the same again: it has done it, or refuses to.
+fn is_answer(outcome: &Outcome, faults: u32) -> bool {
+    match outcome {
+        Outcome::Done | Outcome::Shown { .. } | Outcome::Refused { .. } => true,
+        Outcome::Blocked { .. } => faults >= planner::KNOCKS,
+        _ => false,
+    }
+}
+
 impl Controller {
     /// Looks and plans; once more where something is to change in Git and the gates were not read since the Bundle is
     /// there.
@@ -167,6 +185,11 @@ impl Controller {
                 let before = memory.shown.take().filter(|shown| shown.sha == *sha && shown.state == *state);
                 let since = before.map_or(*at, |shown| shown.since);
                 memory.shown = Some(Shown { sha: sha.clone(), state: *state, since });
+            }
+            if let Effect::SetCommitStatus { sha, .. } = effect
+                && is_answer(outcome, memory.faults)
+            {
+                memory.asked = Some(sha.clone());
             }
             match (effect, outcome) {
                 // It may be another step's.
@@ -230,7 +253,7 @@ impl Controller {
         let steps = routes::sharded(self);
         self.read_again(&steps);
         for key in &steps {
-            self.remember(key, |memory| (memory.shown, memory.withdrawn) = (None, None));
+            self.remember(key, |memory| (memory.shown, memory.withdrawn, memory.asked) = (None, None, None));
         }
         steps
     }

@@ -40,7 +40,7 @@ pub use late::concerns;
 pub use organisation::{Ground, Organisation, target};
 pub(crate) use organisation::{is_behind, written_to};
 pub(crate) use report::TRYING_AGAIN;
-pub use report::{Report, report};
+pub use report::{KNOCKS, Report, report};
 pub use tasks::{Call, Problem, Task, TaskKind, tasks};
 pub(crate) use verifying::{Ending, ending};
 
@@ -80,6 +80,8 @@ pub struct Snapshot<'a> {
     pub heard_of_pull_request: bool,
     /// The commit whose check this process has set to pending, if it has shown nothing else there since.
     pub withdrawn: Option<&'a str>,
+    /// Whether this process has asked the forge to show something on the newest commit of the pull request.
+    pub has_shown: bool,
     /// What this process has shown last on a commit. Unlike the status, nobody else can put an older one in its place.
     pub shown: Option<&'a Shown>,
     /// What was seen of the environment, while the step checks health.

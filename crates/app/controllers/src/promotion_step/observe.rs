@@ -73,6 +73,7 @@ impl Observation {
             has_no_pull_request: self.memory.has_no_pull_request,
             heard_of_pull_request: self.memory.heard_of_pull_request,
             withdrawn: self.memory.withdrawn.as_deref(),
+            has_shown: self.memory.has_shown(),
             shown: self.memory.shown.as_ref(),
             health: self.health.as_ref(),
             previous: self.previous.as_ref(),

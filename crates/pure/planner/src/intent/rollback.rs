@@ -1,13 +1,15 @@
 //! Going back: a new Bundle with what was verified before.
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Bundle, BundleIntent, BundleSpec, PIPELINE_LABEL, Predecessor, Provenance};
+use kardinal_api::kardinal::{
+    Bundle, BundleIntent, BundleSpec, BundleType, PIPELINE_LABEL, Predecessor, Provenance,
+};
 
 use super::create::{HEAD, in_time, name_head};
 use super::history::{
     FORCE, History, carries_kind, has_failed, is_under_way, is_verified, parts, taken_back,
 };
-use super::present::{Present, WayBack, gone, present, way_back};
+use super::present::{Present, WayBack, gone, meet, present, way_back};
 use super::request::SOURCE_ANNOTATION;
 use super::wish::{Answer, Wish, already, lost};
 use crate::bundle::names::short_hash;
@@ -26,7 +28,7 @@ pub fn rollback<'a>(wish: &Wish<'a>, emergency: bool, now: Timestamp) -> Result<
     if !route.contains(environment) {
         return Err(route.unknown("environment", environment));
     }
-    let history = History::latest(wish.bundles, environment);
+    let history = meant(wish);
     let Some((current, history)) = history.and_then(|history| Some((history.present()?, history))) else {
         // The only Bundle that ever came may be gone.
         if let Some(Present::Gone(presence)) = present(wish.pipeline, wish.bundles, environment).first() {
@@ -58,6 +60,16 @@ pub fn rollback<'a>(wish: &Wish<'a>, emergency: bool, now: Timestamp) -> Result<
         labels.insert(EMERGENCY_LABEL.to_owned(), "true".to_owned());
     }
     Ok(Answer::New(Box::new(bundle)))
+}
+
+/// The history in which to go back: that of what came last, or of the kind of things that a chosen Bundle carries.
+fn meant<'a>(wish: &Wish<'a>) -> Option<History<'a>> {
+    let latest = History::latest(wish.bundles, wish.environment)?;
+    let fits = |to: &Bundle| latest.present().is_some_and(|current| carries_kind(to, current.spec.kind()));
+    match wish.bundle {
+        Some(to) if !fits(to) => Some(History::of(wish.bundles, wish.environment, to.spec.kind())),
+        _ => Some(latest),
+    }
 }
 
 fn chosen<'a>(
@@ -110,15 +122,27 @@ fn fallback<'a>(wish: &Wish<'a>, current: &Bundle, history: &History<'a>) -> Res
         let message = format!(
             "no Bundle was verified in `{environment}` before `{name}` that was neither taken back nor has failed"
         );
-        Problem::new("environment", message).hint(
-            "there is nothing to go back to; promote a Bundle that is good, or choose one with `--to` and `--force`",
-        )
+        Problem::new("environment", message).hint(match of_another_kind(wish, current) {
+            Some(other) => format!(
+                "there is nothing of its kind to go back to; `--to {other}` takes back what `{environment}` has of another kind"
+            ),
+            None => "there is nothing to go back to; promote a Bundle that is good, or choose one with `--to` and `--force`"
+                .to_owned(),
+        })
     })?;
     // Verified once, but the last attempt to bring it failed: somebody closed its pull request, for example.
     match history.objection(good).filter(|_| !wish.force) {
         Some(objection) => Err(objection.problem(good, environment)),
         None => Ok(good),
     }
+}
+
+/// What an environment could go back to in another kind of things than a Bundle brings: the image beside a configuration.
+fn of_another_kind<'a>(wish: &Wish<'a>, current: &Bundle) -> Option<&'a str> {
+    let kinds = [BundleType::Image, BundleType::Config].into_iter();
+    let mut others = kinds.filter(|kind| !meet(*kind, current.spec.kind()));
+    let good = others.find_map(|kind| History::of(wish.bundles, wish.environment, kind).fallback())?;
+    Some(name_of(&good.metadata))
 }
 
 /// The answer where the version that an environment had before cannot come back, and `good` lies further back.

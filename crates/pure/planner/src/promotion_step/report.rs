@@ -21,7 +21,7 @@ const LONGEST_BACKOFF: i64 = 300_000;
 /// No window of a rate limit is longer.
 const LONGEST_WINDOW: SignedDuration = SignedDuration::from_hours(1);
 /// How often a door that stays shut is knocked at, where the step can do without.
-const KNOCKS: u32 = 4;
+pub const KNOCKS: u32 = 4;
 /// How often a forge may ask to try a merge again later before that means a conflict.
 const CONFLICT_AFTER: u32 = 3;
 /// How often a step that is being deleted tries a world that fails: for about ten minutes.

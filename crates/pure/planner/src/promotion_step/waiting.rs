@@ -78,7 +78,8 @@ fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest
             labels: body::labels(snapshot, bundle),
         });
     }
-    if draft.output(draft::STATUS_KEY) != Some(&status_key(snapshot, pull_request)) {
+    // What a process before this one has shown stands in the status, where somebody may have put an older one.
+    if !snapshot.has_shown || draft.output(draft::STATUS_KEY) != Some(&status_key(snapshot, pull_request)) {
         return Some(shown);
     }
     // The organisation's gates hold whatever is planned; they say more than that they are closed.

@@ -357,6 +357,13 @@ fn images_and_configuration_have_histories_of_their_own() {
     let bundles: Vec<&Bundle> = life.bundles.iter().collect();
     let images = History::of(&bundles, "prod", BundleType::Image);
     assert_eq!(images.fallback().and_then(|one| one.metadata.name.as_deref()), Some("1"));
+    // In prod the first configuration came last: the image can still be taken back, and people are told how.
+    let problem = life.wish("prod", None, false).unwrap_err();
+    let hint = problem.hint.unwrap_or_default();
+    assert!(hint.contains("`--to 1` takes back what `prod` has of another kind"), "{hint}");
+    let back = life.wish("prod", Some("1"), false).unwrap();
+    assert_eq!((back.spec.kind(), kardinal_policy::version(&back.spec).as_str()), (BundleType::Image, "1"));
+    assert_eq!(back.spec.provenance.unwrap().rollback_of.as_deref(), Some("2"));
 }
 
 #[test]

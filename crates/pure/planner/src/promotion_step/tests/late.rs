@@ -75,6 +75,14 @@ fn a_merge_that_nobody_heard_of_is_found_where_nothing_is_left_to_change() {
 }
 
 #[test]
+fn a_process_shows_what_the_gates_say_once_whatever_stands_in_the_status() {
+    let mut scene = Scene::reviewed().opened().kept();
+    assert_eq!(scene.plan().effect, None);
+    scene.has_shown = false;
+    assert!(matches!(scene.effect(), Effect::SetCommitStatus { state: CommitState::Success, .. }));
+}
+
+#[test]
 fn a_check_that_this_process_has_shown_green_is_taken_back_whatever_the_status_says() {
     let sealed = |scene: &Scene, state: &str| {
         let mut step = scene.step.clone();
