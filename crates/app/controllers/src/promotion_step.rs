@@ -74,6 +74,12 @@ impl Controller {
         Controller { context, memories: Mutex::default(), following: Mutex::default() }
     }
 
+    /// The pull request of a step, as far as this process has read it.
+    fn pull_request_number(&self, key: &Key) -> Option<u64> {
+        let memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(memories.get(key)?.pull_request.as_ref()?.number)
+    }
+
     fn remember<T>(&self, key: &Key, change: impl FnOnce(&mut Memory) -> T) -> T {
         let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
         change(memories.entry(key.clone()).or_default())

@@ -201,8 +201,8 @@ pub enum Effect {
         /// What its body must contain.
         marker: String,
     },
-    /// Look whether the newest pull request between two branches was merged, whoever opened it: perhaps a step of the same
-    /// Bundle that was deleted. Answered by [`Outcome::PullRequest`] or [`Outcome::NoPullRequest`].
+    /// Look for a pull request between two branches, whoever opened it: perhaps a step of the same Bundle that was deleted,
+    /// and that one was merged. Answered by [`Outcome::PullRequest`] or [`Outcome::NoPullRequest`].
     FindMerge {
         /// The branch that it comes from.
         head: String,
@@ -522,7 +522,7 @@ impl Plan {
 /// One that is over stays as it is; only a pull request of the step's own that is still open is closed.
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let step = snapshot.step;
-    if let Some(effect) = waiting::left_green(snapshot).filter(|_| snapshot.key.is_some()) {
+    if let Some(effect) = waiting::left_green(snapshot) {
         return Plan::act(effect);
     }
     let unknown = snapshot.organisation.err().filter(|_| !is_over(step));
@@ -644,9 +644,7 @@ pub fn tells_people(step: &PromotionStep, bundle: &Bundle) -> bool {
     let state = step.status.as_ref().and_then(|status| status.state);
     match state {
         Some(PromotionState::WaitingForMerge) => true,
-        Some(PromotionState::Promoting) => {
-            tasks(&step.spec, bundle.spec.kind()).is_ok_and(|tasks| tasks::opens_pull_request(&tasks))
-        }
+        Some(PromotionState::Promoting) => tasks::wants_pull_request(step, bundle),
         _ => false,
     }
 }

@@ -241,10 +241,8 @@ async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Er
             None => Outcome::NoPullRequest,
         },
         Effect::FindMerge { head, base } => match forge.find(head, base, "").await? {
-            Some(found) if found.state == scm::PullRequestState::Merged => {
-                Outcome::PullRequest(whole(forge, found).await?)
-            }
-            Some(_) | None => Outcome::NoPullRequest,
+            Some(found) => Outcome::PullRequest(whole(forge, found).await?),
+            None => Outcome::NoPullRequest,
         },
         Effect::UpdatePullRequest { number, title, body, labels } => {
             let changes = scm::Changes {

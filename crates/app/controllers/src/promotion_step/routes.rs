@@ -161,9 +161,8 @@ pub(super) fn in_repository(
     let meant = meant.filter_map(|((namespace, name), _)| {
         let (key, step) = ((namespace.clone(), name.clone()), get::<PromotionStep>(&view, namespace, name)?);
         // What a process knows of it nobody can erase.
-        let known =
-            controller.remember(&key, |memory| memory.pull_request.as_ref().map(|found| found.number));
-        let is_meant = concerns(&step, pull_request) || (known.is_some() && known == pull_request);
+        let known = || controller.pull_request_number(&key);
+        let is_meant = concerns(&step, pull_request) || (pull_request.is_some() && known() == pull_request);
         is_meant.then(|| (key, context.serves(&step)))
     });
     let (here, elsewhere): (Vec<_>, Vec<_>) = meant.partition(|(_, here)| *here);

@@ -14,7 +14,7 @@ use super::Web;
 pub(super) async fn tell(web: &Web, urls: &[String], pull_request: Option<u64>) -> Result<(), kube::Error> {
     let steps = match web.controllers.repository_changed(urls, pull_request) {
         Some(steps) => steps,
-        None => waiting(web, urls, pull_request).await?,
+        None => concerned(web, urls, pull_request).await?,
     };
     let now = jiff::Timestamp::now();
     let patch = json!({"metadata": {"annotations": {REFRESH_ANNOTATION: now.to_string()}}});
@@ -29,17 +29,17 @@ pub(super) async fn tell(web: &Web, urls: &[String], pull_request: Option<u64>) 
 }
 
 /// The steps that it concerns, read from the server.
-async fn waiting(
+async fn concerned(
     web: &Web,
     urls: &[String],
     pull_request: Option<u64>,
 ) -> Result<Vec<(String, String)>, kube::Error> {
     let api: Api<PromotionStep> = Api::all(web.client.clone());
-    let waits = |step: &PromotionStep| {
+    let is_concerned = |step: &PromotionStep| {
         let own = step.spec.git.as_ref().map_or("", |git| git.url.as_str());
         concerns(step, pull_request) && urls.iter().any(|url| kardinal_scm::same_repository(own, url))
     };
-    let steps = api.list(&ListParams::default()).await?.items.into_iter().filter(waits);
+    let steps = api.list(&ListParams::default()).await?.items.into_iter().filter(is_concerned);
     let key = |step: PromotionStep| Some((step.metadata.namespace?, step.metadata.name?));
     Ok(steps.filter_map(key).collect())
 }

@@ -118,12 +118,12 @@ fn merged_all_the_same(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: &P
     if end.contains(&merged) {
         return;
     }
+    let how = if after_the_end { "all the same it was" } else { "it had been" };
+    let told = format!("{end}; {how} {merged}");
     if after_the_end {
-        draft.warn("MergedAfterTheEnd", format!("{end}; all the same it was {merged}"));
-        draft.say(format!("{end}; all the same it was {merged}"));
-    } else {
-        draft.say(format!("{end}; it had been {merged}"));
+        draft.warn("MergedAfterTheEnd", told.clone());
     }
+    draft.say(told);
 }
 
 /// Whether the promotion had failed before this second, as far as its status tells.

@@ -430,14 +430,7 @@ fn nothing_to_open(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: Option
         draft.advance(&tasks, "");
         return;
     }
-    let told = format!("`{}` already has this version", change::base_branch(snapshot.step));
-    for (index, task) in tasks.iter().enumerate() {
-        if matches!(task.kind, TaskKind::OpenPullRequest | TaskKind::WaitForMerge) {
-            draft.complete(index, format!("not needed: {told}"));
-        }
-    }
-    draft.status.promoted_at = Some(snapshot.now);
-    draft.advance(&tasks, &told);
+    waiting::skip(draft, snapshot, &[TaskKind::OpenPullRequest, TaskKind::WaitForMerge]);
 }
 
 /// The change stands on the newest base now. What the step has come to stays: only the commit is another one.

@@ -4,7 +4,9 @@ use std::fmt;
 
 use jiff::SignedDuration;
 use kardinal_api::GoDuration;
-use kardinal_api::kardinal::{Approval, BundleType, PromotionStepSpec, PromotionTask, UpdateStrategy};
+use kardinal_api::kardinal::{
+    Approval, Bundle, BundleType, PromotionStep, PromotionStepSpec, PromotionTask, UpdateStrategy,
+};
 use serde_json::{Map, Value};
 
 use super::{MergeStrategy, SecretKey};
@@ -181,6 +183,11 @@ pub fn tasks(spec: &PromotionStepSpec, bundle: BundleType) -> Result<Vec<Task>, 
 /// Whether the change goes through a pull request.
 pub(super) fn opens_pull_request(tasks: &[Task]) -> bool {
     tasks.iter().any(|task| task.kind == TaskKind::OpenPullRequest)
+}
+
+/// Whether the change of a Bundle goes through a pull request in this step.
+pub(super) fn wants_pull_request(step: &PromotionStep, bundle: &Bundle) -> bool {
+    tasks(&step.spec, bundle.spec.kind()).is_ok_and(|tasks| opens_pull_request(&tasks))
 }
 
 fn defaults(spec: &PromotionStepSpec, bundle: BundleType) -> Vec<Task> {

@@ -1,9 +1,9 @@
 //! A step whose pull request waits for a merge: by people, or by the controller itself for a mere record.
 
-use kardinal_api::kardinal::{Bundle, BundleType, PromotionState};
+use kardinal_api::kardinal::{BundleType, PromotionState};
 
 use super::draft::{self, Draft, output};
-use super::tasks::{Task, TaskKind, opens_pull_request, reviewed, tasks};
+use super::tasks::{Task, TaskKind, reviewed, tasks, wants_pull_request};
 use super::{
     CommitOrder, CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change, check,
     gates, late, organisation, pending,
@@ -11,6 +11,8 @@ use super::{
 
 /// Forges cut longer descriptions of a commit status, or refuse them.
 const DESCRIPTION_LIMIT: usize = 140;
+/// What the check says of a step whose status is not the controller's own, or not the last one.
+const LOST: &str = "what is known of this promotion was lost: it is looked at again";
 
 pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let mut draft = Draft::new(snapshot);
@@ -202,10 +204,15 @@ pub(super) fn settle(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_reques
 /// The base says it all already, so there is nothing to merge: the step goes on as if it had found that at once.
 fn skip_the_merge(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>) {
     draft.status.outputs.remove(draft::REBUILT_ON);
+    skip(draft, snapshot, &[TaskKind::WaitForMerge]);
+}
+
+/// Goes on without tasks of these kinds: the base has the change already.
+pub(super) fn skip(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, kinds: &[TaskKind]) {
     draft.status.promoted_at = Some(snapshot.now);
     let told = format!("`{}` already has this version", change::base_branch(snapshot.step));
     let tasks = current_tasks(snapshot);
-    if let Some(index) = tasks.iter().position(|task| task.kind == TaskKind::WaitForMerge) {
+    for (index, _) in tasks.iter().enumerate().filter(|(_, task)| kinds.contains(&task.kind)) {
         draft.complete(index, format!("not needed: {told}"));
     }
     draft.advance(&tasks, &told);
@@ -346,6 +353,7 @@ fn not_green(snapshot: &Snapshot<'_>, sha: &str, why: &str) -> Effect {
 /// How a green check is taken back that this process has shown, where the status does not know of it: somebody has written
 /// another one, or put an older one back. While a pull request is waited for that is part of its upkeep.
 pub(super) fn left_green(snapshot: &Snapshot<'_>) -> Option<Effect> {
+    snapshot.key?;
     let sha = check::shown_green(snapshot).filter(|sha| snapshot.withdrawn != Some(*sha))?;
     if snapshot.step.metadata.deletion_timestamp.is_some() {
         return None;
@@ -361,8 +369,7 @@ pub(super) fn left_green(snapshot: &Snapshot<'_>) -> Option<Effect> {
         }
         None | Some(PromotionState::Pending | PromotionState::Promoting) => false,
     });
-    let why = "what is known of this promotion was lost: it is looked at again";
-    (!may_stay).then(|| not_green(snapshot, sha, why))
+    (!may_stay).then(|| not_green(snapshot, sha, LOST))
 }
 
 /// What is done for a step that is over by a status that the controller did not write: a pull request of its own that is
@@ -390,10 +397,7 @@ pub(super) fn orphan(snapshot: &Snapshot<'_>) -> Plan {
 /// Whether the step opens pull requests; others may be in a repository that no forge serves. Its finalizer says less: who
 /// may write the step can take it away.
 fn has_pull_requests(snapshot: &Snapshot<'_>) -> bool {
-    let opens_one = |bundle: &Bundle| {
-        tasks(&snapshot.step.spec, bundle.spec.kind()).is_ok_and(|tasks| opens_pull_request(&tasks))
-    };
-    snapshot.bundle.is_some_and(opens_one)
+    snapshot.bundle.is_some_and(|bundle| wants_pull_request(snapshot.step, bundle))
 }
 
 /// How the check of the step's own pull request is taken back before a status is forgotten, and with it the memory of what
@@ -404,8 +408,7 @@ pub(super) fn withdraw(snapshot: &Snapshot<'_>) -> Option<Effect> {
     }
     let Some(found) = snapshot.pull_request else { return Some(change::find(snapshot.step)) };
     let is_shown = found.state == PullRequestState::Open && snapshot.withdrawn != Some(found.head.as_str());
-    let why = "what is known of this promotion was lost: it is looked at again";
-    is_shown.then(|| not_green(snapshot, &found.head, why))
+    is_shown.then(|| not_green(snapshot, &found.head, LOST))
 }
 
 /// The way to close a pull request that was open when last heard of. It is read first: it may be merged by now.

@@ -90,6 +90,17 @@ async fn a_merge_while_the_record_is_erased_is_told_as_forced(world: &World) -> 
             Ok(Err(format!("{state:?}")))
         })
         .await?;
+    // A later one that looks the same takes no attention from the real one.
+    let real = shop.request(BUNDLE, "prod").await?.spec;
+    let decoy = json!({
+        "apiVersion": "forge.kardinal.io/v1alpha1", "kind": "PullRequest", "metadata": {"name": "z-decoy"},
+        "spec": {
+            "repository": real.repository, "head": real.head, "base": real.base, "title": "x", "body": real.body,
+            "desired": "closed",
+        },
+    });
+    shop.story.apply(&decoy).await?;
+    shop.next_second().await?;
     shop.merge(BUNDLE, "prod", "mallory").await?;
     forced_by_mallory(&told(&shop, "freeze").await?)?;
     // The gate opens: what was said then stays.

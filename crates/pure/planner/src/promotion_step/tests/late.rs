@@ -214,14 +214,20 @@ fn a_merge_before_the_end_accuses_nobody() {
     assert_eq!(scene.message(), said);
 }
 
-#[test]
-fn after_a_week_only_who_has_heard_of_it_looks_back() {
+/// A step whose pull request was closed, and that has not looked at it since the process started.
+fn rejected() -> Scene {
     let mut scene = Scene::reviewed().opened().kept();
     scene.pull_request = Some(closed_pull_request());
     scene.plan();
     let take_back = scene.effect();
     scene.tell(&take_back, Outcome::Shown { at: scene.now });
     scene.pull_request = None;
+    scene
+}
+
+#[test]
+fn after_a_week_only_who_has_heard_of_it_looks_back() {
+    let mut scene = rejected();
     assert!(scene.plan().effect.is_some());
     scene.pass(SignedDuration::from_hours(8 * 24));
     assert_eq!(scene.plan(), Plan::default());
@@ -231,12 +237,7 @@ fn after_a_week_only_who_has_heard_of_it_looks_back() {
 
 #[test]
 fn a_look_back_is_never_given_up_and_changes_no_record() {
-    let mut scene = Scene::reviewed().opened().kept();
-    scene.pull_request = Some(closed_pull_request());
-    scene.plan();
-    let take_back = scene.effect();
-    scene.tell(&take_back, Outcome::Shown { at: scene.now });
-    scene.pull_request = None;
+    let mut scene = rejected();
     let read = scene.effect();
     let before = scene.status();
     for attempt in [1, 4, 100] {
