@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{BUNDLE_LABEL, Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep};
 use kardinal_cluster::{Answer, Change, View};
-use kardinal_graph::ObjectId;
+use kardinal_object::ObjectId;
 use kardinal_planner::bundle::{self as planner, Commit, Effect, Search, Snapshot};
 use kardinal_planner::seal::Key as SealKey;
 use serde_json::Value;
@@ -74,7 +74,7 @@ impl Controller {
     }
 }
 
-fn kinds() -> [kardinal_graph::Gvk; 5] {
+fn kinds() -> [kardinal_object::Gvk; 5] {
     [gvk::<Bundle>(), gvk::<Pipeline>(), gvk::<PolicyGate>(), gvk::<PromotionStep>(), gvk::<Graph>()]
 }
 
@@ -364,7 +364,7 @@ async fn look_for(context: &Context, namespace: &str, search: &Search) -> Commit
 }
 
 async fn write(context: &Context, namespace: &str, effect: &Effect) -> Answer<()> {
-    let place = |kind: &kardinal_graph::Gvk, name: &str| ObjectId {
+    let place = |kind: &kardinal_object::Gvk, name: &str| ObjectId {
         gvk: kind.clone(),
         namespace: Some(namespace.to_owned()),
         name: name.to_owned(),

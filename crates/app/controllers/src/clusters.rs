@@ -17,7 +17,7 @@ use hyper_util::client::legacy::{self, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use jiff::{SignedDuration, Timestamp};
 use kardinal_cluster::{Change, Clock, Kinds, Room, Watches};
-use kardinal_graph::Gvk;
+use kardinal_object::Gvk;
 use kardinal_planner::health::{RemoteCluster, Unknown, remote_cluster};
 use kardinal_reach::{Policy, Refused, authority};
 use kube::client::ConfigExt as _;

@@ -2,7 +2,8 @@
 
 use kardinal_api::kardinal::{BUNDLE_LABEL, PIPELINE_LABEL, SHARD_LABEL};
 use kardinal_cluster::Facet;
-use kardinal_graph::{Gvk, referring_graphs};
+use kardinal_graph::referring_graphs;
+use kardinal_object::Gvk;
 use kardinal_planner::promotion_step::promotion_branch;
 use kardinal_policy::{FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL};
 use serde_json::Value;

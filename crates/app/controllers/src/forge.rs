@@ -8,7 +8,7 @@ use kardinal_api::forge::{FileStatus, PullRequest, PullRequestFile, Repository};
 use kardinal_api::kardinal::PromotionStep;
 use kardinal_cluster::{Change, View};
 use kardinal_forge::{Author, Comparison, Error, FileChange, MergeOrder, Store};
-use kardinal_graph::Gvk;
+use kardinal_object::Gvk;
 use kardinal_planner::forge::{
     self as planner, MANAGER, Merge, PullRequestEffect, PullRequestSnapshot, RepoFacts, RepositoryEffect,
     RepositoryFacts, RepositorySnapshot,

@@ -54,7 +54,7 @@ use sealing::Sealing;
 const RETRY: SignedDuration = SignedDuration::from_secs(2);
 
 /// How far a record may be behind what it tells of, so that several changes are written down at once.
-const PACE: SignedDuration = SignedDuration::from_millis(250);
+const PACE: SignedDuration = SignedDuration::from_millis(500);
 
 /// Who runs Graphs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

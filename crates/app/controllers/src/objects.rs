@@ -5,8 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kardinal_cluster::events::{self, EventType};
 use kardinal_cluster::watches::Object;
 use kardinal_cluster::{Answer, Change, View};
-use kardinal_graph::{Gvk, ObjectId};
-use kardinal_planner::graph::Note;
+pub(crate) use kardinal_object::text;
+use kardinal_object::{Gvk, ObjectId};
+use kardinal_planner::condition::Note;
 use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -104,18 +105,9 @@ pub(crate) fn key_of(object: &Value) -> Key {
     (text(object, "/metadata/namespace").to_owned(), text(object, "/metadata/name").to_owned())
 }
 
-/// The text at a place, or nothing.
-pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// A label's value.
+/// The value of a label; empty when there is none.
 pub(crate) fn label<'a>(object: &'a Value, name: &str) -> &'a str {
-    object
-        .pointer("/metadata/labels")
-        .and_then(|labels| labels.get(name))
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    kardinal_object::label(object, name).unwrap_or_default()
 }
 
 /// The object of this kind that a change is about, in its newest form that is known.

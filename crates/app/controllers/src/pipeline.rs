@@ -1,24 +1,29 @@
 //! The Pipeline controller: tells how a Pipeline stands.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Secret;
 use kardinal_api::kardinal::{Bundle, BundlePhase, BundleStatus, PIPELINE_LABEL, Pipeline, PromotionStep};
 use kardinal_cluster::{Change, View};
-use kardinal_graph::Gvk;
+use kardinal_object::Gvk;
 use kardinal_planner::pipeline::{self as planner, Snapshot};
 use kube::Api;
 
 use crate::driver::{self, Key, Next};
-use crate::objects::{self, about, all_keys, get, gvk, key_of, label, list, text};
+use crate::objects::{self, about, all_keys, before_and_after, get, gvk, key_of, label, list, text};
 use crate::{Context, facets};
 
 const MANAGER: &str = "kardinal-pipeline-controller";
+/// So many Bundles of a Pipeline that are gone are kept in mind.
+const DEPARTED: usize = 64;
 
 /// Tells how Pipelines stand.
 pub(crate) struct Controller {
     context: Arc<Context>,
+    /// Bundles that were deleted and whose arrivals may not be on record yet, by Pipeline: nothing else tells of them.
+    departed: Mutex<BTreeMap<Key, Vec<Bundle>>>,
 }
 
 impl Controller {
@@ -27,11 +32,41 @@ impl Controller {
         for kind in kinds() {
             context.watches.ensure(&kind);
         }
-        Controller { context }
+        Controller { context, departed: Mutex::default() }
     }
 
     fn view(&self) -> View {
         self.context.watches.view(&kinds())
+    }
+
+    fn departed(&self) -> MutexGuard<'_, BTreeMap<Key, Vec<Bundle>>> {
+        self.departed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a Bundle that is gone until what it brought is on record.
+    fn remember(&self, pipeline: &Key, change: &Change) {
+        let (Some(old), None) = before_and_after(change) else { return };
+        if let Ok(bundle) = serde_json::from_value::<Bundle>(old.clone()) {
+            let bundle = planner::arrivals_only(bundle);
+            let mut departed = self.departed();
+            let gone = departed.entry(pipeline.clone()).or_default();
+            // What came first is on record long before.
+            if gone.len() >= DEPARTED {
+                gone.remove(0);
+            }
+            gone.push(bundle);
+        }
+    }
+
+    /// The first so many of the Bundles that are gone are on record.
+    fn forget_departed(&self, key: &Key, known: usize) {
+        let mut departed = self.departed();
+        if let Some(gone) = departed.get_mut(key) {
+            gone.drain(..known.min(gone.len()));
+            if gone.is_empty() {
+                departed.remove(key);
+            }
+        }
     }
 
     /// The Secrets of a Pipeline that do not exist. Nothing: they need not be looked for, or could not be.
@@ -74,7 +109,9 @@ impl driver::Controller for Controller {
             return vec![(key_of(step).0, text(step, "/spec/pipeline").to_owned())];
         }
         if let Some(bundle) = about::<Bundle>(change) {
-            return vec![(key_of(bundle).0, label(bundle, PIPELINE_LABEL).to_owned())];
+            let pipeline = (key_of(bundle).0, label(bundle, PIPELINE_LABEL).to_owned());
+            self.remember(&pipeline, change);
+            return vec![pipeline];
         }
         about::<Pipeline>(change).map(key_of).into_iter().collect()
     }
@@ -94,12 +131,17 @@ impl driver::Controller for Controller {
         }
         let Some(pipeline) = get::<Pipeline>(&view, &key.0, &key.1) else { return Next::Never };
         let steps: Vec<PromotionStep> = list(&view, &key.0, facets::PIPELINE, &key.1);
-        let bundles: Vec<Bundle> = list(&view, &key.0, facets::PIPELINE, &key.1);
+        let mut bundles: Vec<Bundle> = list(&view, &key.0, facets::PIPELINE, &key.1);
         let is_promoting = |bundle: &Bundle| {
             matches!(&bundle.status, Some(BundleStatus { phase: Some(BundlePhase::Promoting), .. }))
         };
         let promoting = bundles.iter().any(is_promoting);
         drop(view);
+        let gone = self.departed().get(key).cloned().unwrap_or_default();
+        let known = gone.len();
+        let is_there = |one: &Bundle| bundles.iter().any(|other| other.metadata.name == one.metadata.name);
+        let gone: Vec<Bundle> = gone.into_iter().filter(|one| !is_there(one)).collect();
+        bundles.extend(gone);
         let missing = self.missing_secrets(&pipeline, &key.0).await;
         let now = self.context.clock.now();
         let steps: Vec<&PromotionStep> = steps.iter().collect();
@@ -108,11 +150,26 @@ impl driver::Controller for Controller {
         let snapshot =
             Snapshot { pipeline: &pipeline, steps: &steps, bundles: &bundles, promoting, missing, now };
         let plan = planner::plan(&snapshot);
-        let Some(status) = &plan.status else { return Next::At(plan.wake) };
+        let Some(status) = &plan.status else {
+            if plan.has_all {
+                self.forget_departed(key, known);
+            }
+            return Next::At(plan.wake);
+        };
         let id = objects::id::<Pipeline>(key);
         let told = self.context.report(MANAGER, &id, &pipeline.metadata, status, &plan.notes, now).await;
-        told.map_or_else(|next| next, |()| Next::At(plan.wake))
+        told.map_or_else(
+            |next| next,
+            |()| {
+                if plan.has_all {
+                    self.forget_departed(key, known);
+                }
+                Next::At(plan.wake)
+            },
+        )
     }
 
-    fn forget(&self, _: &Key) {}
+    fn forget(&self, key: &Key) {
+        self.departed().remove(key);
+    }
 }

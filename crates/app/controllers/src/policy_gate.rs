@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate};
 use kardinal_cluster::{Change, View};
-use kardinal_graph::Gvk;
+use kardinal_object::Gvk;
 use kardinal_planner::bundle::{
     GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, last_verified, pipeline_name, template_of,
 };

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kardinal_api::kardinal::PromotionStep;
 use kardinal_cluster::Change;
-use kardinal_graph::ObjectId;
-use kardinal_planner::graph::Note;
+use kardinal_object::ObjectId;
+use kardinal_planner::condition::Note;
 use kardinal_planner::promotion_step::{
     self as planner, CommitState, Effect, MANAGER, Outcome, PullRequest, Shown,
 };

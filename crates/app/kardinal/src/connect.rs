@@ -9,7 +9,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::args::ServerArguments;
 use crate::failure::{Failure, Kind};
-use crate::server::listed;
+use kardinal_planner::problem::listed;
 
 /// The kubeconfig of the embedded server that was started in this directory.
 const EMBEDDED: &str = ".kardinal/kubeconfig";

@@ -22,6 +22,10 @@ use clap::Parser as _;
 
 use crate::args::{Arguments, Command};
 
+/// The controllers make many small trees on several threads: with the system's allocator they take a third longer.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     logging::start(arguments.verbose);

@@ -9,8 +9,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kardinal_api::SYSTEM_NAMESPACE;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep, SHARD_LABEL};
+use kardinal_planner::bundle::up_to_date;
 use kardinal_planner::explain::{Explanation, World, explain};
-use kardinal_planner::intent::{FORCE, Problem, check_name, check_namespace};
+use kardinal_planner::intent::{FORCE, check_name, check_namespace};
+use kardinal_planner::problem::{Problem, listed};
 use kardinal_planner::shard::Agent;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
@@ -263,6 +265,11 @@ impl Seen {
         explain(&world, environment)
     }
 
+    /// The Bundles with what their steps say now.
+    pub(crate) fn up_to_date(&self) -> Vec<Bundle> {
+        self.bundles.iter().map(|bundle| up_to_date(bundle, &self.steps)).collect()
+    }
+
     /// A Bundle of the Pipeline by name, or a failure that names some.
     pub(crate) fn bundle(&self, name: &str) -> Result<&Bundle, Failure> {
         bundle_named(&self.bundles, name)
@@ -338,14 +345,4 @@ fn server_failure<K: Ours>(error: kube::Error) -> Failure {
 fn age_key(bundle: &Bundle) -> (Option<Timestamp>, String) {
     let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
     (created, bundle.metadata.name.clone().unwrap_or_default())
-}
-
-/// `` `a`, `b` and `c` ``.
-pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
-    match quoted.split_last() {
-        None => "none".to_owned(),
-        Some((last, [])) => last.clone(),
-        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
-    }
 }

@@ -1,7 +1,7 @@
 //! Kubernetes Events: one per transition, counted when it repeats.
 
 use jiff::Timestamp;
-use kardinal_graph::ObjectId;
+use kardinal_object::ObjectId;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -37,7 +37,7 @@ pub async fn record(
     now: Timestamp,
 ) {
     let namespace = regarding.namespace.clone().unwrap_or_else(|| "default".to_owned());
-    let Some(gvk) = kardinal_graph::Gvk::parse("v1", "Event") else { return };
+    let Some(gvk) = kardinal_object::Gvk::parse("v1", "Event") else { return };
     let id = ObjectId { gvk, namespace: Some(namespace.clone()), name: event_name(regarding, uid, note) };
     let event = json!({
         "apiVersion": "v1",

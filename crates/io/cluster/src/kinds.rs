@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
-use kardinal_graph::{Gvk, KindScope};
+use kardinal_object::{Gvk, KindScope};
 use kube::core::GroupVersionKind;
 use kube::discovery::{ApiResource, Scope};
 

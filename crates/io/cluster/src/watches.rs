@@ -18,7 +18,7 @@ mod stream;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use kardinal_graph::{Gvk, KindScope, ObjectId};
+use kardinal_object::{Gvk, KindScope, ObjectId};
 use kube::core::Request;
 use kube::core::params::ListParams;
 use serde_json::Value;

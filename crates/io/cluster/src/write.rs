@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use http::HeaderValue;
-use kardinal_graph::{ObjectId, Permit};
+use kardinal_graph::Permit;
+use kardinal_object::ObjectId;
 use kube::core::Request;
 use kube::core::params::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};

@@ -10,9 +10,27 @@ pub type Future<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
 /// One repository on a forge.
 pub trait Forge: Send + Sync {
-    /// The newest pull request in any state from one branch into another whose body contains the marker. Forges without
-    /// a filter by branch list all their pull requests for it; [`Forge::create`] is cheaper where one is wanted anyway.
-    fn find<'a>(&'a self, head: &'a str, base: &'a str, marker: &'a str) -> Future<'a, Option<PullRequest>>;
+    /// The pull request in any state from one branch into another whose body contains the marker. Whoever may open pull
+    /// requests can open one more that looks the same: one that was merged counts before one that is open, an open one
+    /// before one that is closed, and the first before later ones. One that was merged or closed before `since` does not
+    /// count: whoever may edit it can put the marker in. Forges without a filter by branch list all their pull requests for
+    /// it; [`Forge::create`] is cheaper where one is wanted anyway.
+    fn find<'a>(
+        &'a self,
+        head: &'a str,
+        base: &'a str,
+        marker: &'a str,
+        since: Option<Timestamp>,
+    ) -> Future<'a, Option<PullRequest>>;
+
+    /// The first pull request from one branch into another that is known to have been merged, and not before this time,
+    /// whatever its body says.
+    fn find_merge<'a>(
+        &'a self,
+        head: &'a str,
+        base: &'a str,
+        since: Option<Timestamp>,
+    ) -> Future<'a, Option<PullRequest>>;
 
     /// Creates a pull request, or returns the one with the same branches and marker, in whatever state it is: asking
     /// twice gives one pull request.
@@ -57,6 +75,8 @@ pub struct NewPullRequest {
     pub labels: Vec<String>,
     /// The part of the body by which we recognise our own.
     pub marker: String,
+    /// Since when it can be there: one that ended before is another one.
+    pub since: Option<Timestamp>,
 }
 
 /// What shall be different about a pull request.
@@ -112,6 +132,48 @@ pub enum PullRequestState {
     Merged,
     /// It was closed without merging.
     Closed,
+}
+
+/// What tells which of several pull requests with the same branches and marker counts: see [`Forge::find`].
+pub(crate) struct Standing<K> {
+    pub(crate) state: PullRequestState,
+    /// When it was merged or closed.
+    pub(crate) ended_at: Option<Timestamp>,
+    /// What says which came first.
+    pub(crate) order: K,
+}
+
+/// The one of several pull requests with the same branches and marker that counts.
+pub(crate) fn counting<T, K: Ord>(
+    all: impl IntoIterator<Item = T>,
+    since: Option<Timestamp>,
+    standing: impl Fn(&T) -> Standing<K>,
+) -> Option<T> {
+    let is_older = |one: &T| {
+        let Standing { state, ended_at, .. } = standing(one);
+        state != PullRequestState::Open && ended_at.zip(since).is_some_and(|(ended, since)| ended < since)
+    };
+    all.into_iter().filter(|one| !is_older(one)).min_by_key(|one| {
+        let Standing { state, order, .. } = standing(one);
+        let rank = match state {
+            PullRequestState::Merged => 0,
+            PullRequestState::Open => 1,
+            PullRequestState::Closed => 2,
+        };
+        (rank, order)
+    })
+}
+
+/// The first of several pull requests that was merged, and not before a time: see [`Forge::find_merge`].
+pub(crate) fn first_merge(
+    all: impl IntoIterator<Item = PullRequest>,
+    since: Option<Timestamp>,
+) -> Option<PullRequest> {
+    let is_older = |one: &PullRequest| {
+        since.is_some_and(|since| one.merged_at.is_none_or(|merged_at| merged_at < since))
+    };
+    let merges = all.into_iter().filter(|one| one.state == PullRequestState::Merged && !is_older(one));
+    merges.min_by_key(|one| (one.merged_at, one.number))
 }
 
 /// The last word of one reviewer.

@@ -13,8 +13,8 @@ use crate::api::{Api, Paging};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::forge::{
-    Changes, CommitStatus, Forge, Future, NewPullRequest, PullRequest, PullRequestState, Review, last_words,
-    redirected,
+    Changes, CommitStatus, Forge, Future, NewPullRequest, PullRequest, PullRequestState, Review, counting,
+    first_merge, last_words, redirected,
 };
 use crate::http::{Answer, Http, Session};
 use crate::open::Access;
@@ -44,12 +44,42 @@ impl Gitea {
         Ok(Gitea { api: Api { session, address, root, needs: NEEDS, paging } })
     }
 
-    /// The newest of ours between these branches. Gitea cannot filter by branch, but lists the newest first.
-    async fn newest(&self, head: &str, base: &str, marker: &str) -> Result<Option<PullRequestWire>, Error> {
+    /// All between these branches with the marker. Gitea cannot filter by branch, so all pages are read: one that counts
+    /// may be older than one that looks the same.
+    async fn between(&self, head: &str, base: &str, marker: &str) -> Result<Vec<PullRequestWire>, Error> {
         let mut url = self.api.in_repository(&["pulls"]);
         url.query_pairs_mut().append_pair("state", "all");
-        let ours = |pull: PullRequestWire| pull.is_ours(head, base, marker).then_some(pull);
-        self.api.search("list_pull_requests", "list pull requests", &url, ours).await
+        let mut found = Vec::new();
+        let keep = |pull: PullRequestWire| {
+            if pull.is_ours(head, base, marker) {
+                found.push(pull);
+            }
+            None::<()>
+        };
+        self.api.search("list_pull_requests", "list pull requests", &url, keep).await?;
+        Ok(found)
+    }
+
+    /// The one of ours between these branches that counts.
+    async fn own(
+        &self,
+        head: &str,
+        base: &str,
+        marker: &str,
+        since: Option<Timestamp>,
+    ) -> Result<Option<PullRequestWire>, Error> {
+        let all = self.between(head, base, marker).await?;
+        Ok(counting(all, since, PullRequestWire::standing))
+    }
+
+    async fn merge_between(
+        &self,
+        head: &str,
+        base: &str,
+        since: Option<Timestamp>,
+    ) -> Result<Option<PullRequest>, Error> {
+        let all = self.between(head, base, "").await?.into_iter();
+        Ok(first_merge(all.map(PullRequestWire::into_pull_request), since))
     }
 
     /// Whether there may be a pull request between these branches, in any state: one request instead of all pages.
@@ -72,7 +102,7 @@ impl Gitea {
 
     async fn create_or_find(&self, new: &NewPullRequest) -> Result<PullRequest, Error> {
         if self.may_exist(&new.base, &new.head).await?
-            && let Some(known) = self.newest(&new.head, &new.base, &new.marker).await?
+            && let Some(known) = self.own(&new.head, &new.base, &new.marker, new.since).await?
         {
             return self.with_labels(known, &new.labels).await;
         }
@@ -85,7 +115,7 @@ impl Gitea {
         let answer = self.api.ask("create_pull_request", Method::POST, url, Some(body)).await?;
         match answer.status {
             status if status.is_success() => Ok(answer.json::<PullRequestWire>()?.into_pull_request()),
-            StatusCode::CONFLICT => match self.newest(&new.head, &new.base, &new.marker).await? {
+            StatusCode::CONFLICT => match self.own(&new.head, &new.base, &new.marker, new.since).await? {
                 Some(known) => self.with_labels(known, &new.labels).await,
                 None => Err(Error::Problem(format!(
                     "there is an open pull request from `{}` into `{}` in {} that is not ours ({}); close it, so that \
@@ -262,10 +292,25 @@ fn printed_by_git(answer: &Answer) -> bool {
 }
 
 impl Forge for Gitea {
-    fn find<'a>(&'a self, head: &'a str, base: &'a str, marker: &'a str) -> Future<'a, Option<PullRequest>> {
-        Box::pin(
-            async move { Ok(self.newest(head, base, marker).await?.map(PullRequestWire::into_pull_request)) },
-        )
+    fn find<'a>(
+        &'a self,
+        head: &'a str,
+        base: &'a str,
+        marker: &'a str,
+        since: Option<Timestamp>,
+    ) -> Future<'a, Option<PullRequest>> {
+        Box::pin(async move {
+            Ok(self.own(head, base, marker, since).await?.map(PullRequestWire::into_pull_request))
+        })
+    }
+
+    fn find_merge<'a>(
+        &'a self,
+        head: &'a str,
+        base: &'a str,
+        since: Option<Timestamp>,
+    ) -> Future<'a, Option<PullRequest>> {
+        Box::pin(self.merge_between(head, base, since))
     }
 
     fn create<'a>(&'a self, new: &'a NewPullRequest) -> Future<'a, PullRequest> {

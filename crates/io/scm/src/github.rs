@@ -3,6 +3,7 @@
 mod wire;
 
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use jiff::Timestamp;
 use reqwest::Url;
 use serde_json::{Value, json};
 
@@ -12,8 +13,8 @@ use crate::api::{Api, Paging, named};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::forge::{
-    Changes, CommitStatus, Forge, Future, NewPullRequest, PullRequest, PullRequestState, Review, last_words,
-    redirected,
+    Changes, CommitStatus, Forge, Future, NewPullRequest, PullRequest, PullRequestState, Review, counting,
+    first_merge, last_words, redirected,
 };
 use crate::http::{Answer, Http, Session};
 use crate::open::Access;
@@ -45,7 +46,7 @@ impl Github {
         Ok(Github { api: Api { session, address, root, needs: NEEDS, paging } })
     }
 
-    /// All pull requests from this branch, the newest first.
+    /// All pull requests from this branch.
     async fn of_branch(&self, head: &str) -> Result<Vec<PullRequestWire>, Error> {
         let mut url = self.api.in_repository(&["pulls"]);
         url.query_pairs_mut()
@@ -57,16 +58,32 @@ impl Github {
             self.api.all("list_pull_requests", "list pull requests", &url).await?;
         // An unknown filter is ignored by some servers, so ours is checked again.
         all.retain(|pull| pull.is_from(head));
-        all.sort_by_key(|pull| std::cmp::Reverse(pull.number));
         Ok(all)
     }
 
-    async fn newest(&self, head: &str, base: &str, marker: &str) -> Result<Option<PullRequestWire>, Error> {
-        Ok(self.of_branch(head).await?.into_iter().find(|pull| pull.is_ours(base, marker)))
+    /// The one of ours between these branches that counts.
+    async fn own(
+        &self,
+        head: &str,
+        base: &str,
+        marker: &str,
+        since: Option<Timestamp>,
+    ) -> Result<Option<PullRequestWire>, Error> {
+        Ok(own(self.of_branch(head).await?, base, marker, since))
+    }
+
+    async fn merge_between(
+        &self,
+        head: &str,
+        base: &str,
+        since: Option<Timestamp>,
+    ) -> Result<Option<PullRequest>, Error> {
+        let all = self.of_branch(head).await?.into_iter().map(PullRequestWire::into_pull_request);
+        Ok(first_merge(all.filter(|pull| pull.base == base), since))
     }
 
     async fn create_or_find(&self, new: &NewPullRequest) -> Result<PullRequest, Error> {
-        if let Some(known) = self.newest(&new.head, &new.base, &new.marker).await? {
+        if let Some(known) = self.own(&new.head, &new.base, &new.marker, new.since).await? {
             return self.with_labels(known, &new.labels).await;
         }
         let body = json!({ "head": new.head, "base": new.base, "title": new.title, "body": new.body });
@@ -87,7 +104,7 @@ impl Github {
             let known = self.of_branch(&new.head).await?;
             let open =
                 known.iter().find(|pull| pull.state() == PullRequestState::Open).map(|pull| pull.number);
-            if let Some(ours) = known.into_iter().find(|pull| pull.is_ours(&new.base, &new.marker)) {
+            if let Some(ours) = own(known, &new.base, &new.marker, new.since) {
                 return self.with_labels(ours, &new.labels).await;
             }
             return Err(match open {
@@ -255,11 +272,37 @@ fn api_root(address: &Address) -> Result<Url, Error> {
     hosted.api_root(&[])
 }
 
+/// The one of ours that counts.
+fn own(
+    all: Vec<PullRequestWire>,
+    base: &str,
+    marker: &str,
+    since: Option<Timestamp>,
+) -> Option<PullRequestWire> {
+    let ours = all.into_iter().filter(|pull| pull.is_ours(base, marker));
+    counting(ours, since, PullRequestWire::standing)
+}
+
 impl Forge for Github {
-    fn find<'a>(&'a self, head: &'a str, base: &'a str, marker: &'a str) -> Future<'a, Option<PullRequest>> {
-        Box::pin(
-            async move { Ok(self.newest(head, base, marker).await?.map(PullRequestWire::into_pull_request)) },
-        )
+    fn find<'a>(
+        &'a self,
+        head: &'a str,
+        base: &'a str,
+        marker: &'a str,
+        since: Option<Timestamp>,
+    ) -> Future<'a, Option<PullRequest>> {
+        Box::pin(async move {
+            Ok(self.own(head, base, marker, since).await?.map(PullRequestWire::into_pull_request))
+        })
+    }
+
+    fn find_merge<'a>(
+        &'a self,
+        head: &'a str,
+        base: &'a str,
+        since: Option<Timestamp>,
+    ) -> Future<'a, Option<PullRequest>> {
+        Box::pin(self.merge_between(head, base, since))
     }
 
     fn create<'a>(&'a self, new: &'a NewPullRequest) -> Future<'a, PullRequest> {

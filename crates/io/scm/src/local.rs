@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use crate::error::Error;
 use crate::forge::{
     Changes, CommitState, CommitStatus, Forge, Future, NewPullRequest, PullRequest, PullRequestState, Review,
-    redirected,
+    Standing, counting, first_merge, redirected,
 };
 
 /// Who kardinal is on its own forge, and the field manager of what it writes.
@@ -50,21 +50,43 @@ impl Local {
         Ok(self.pull_requests.list(&params).await.map_err(sort)?.items)
     }
 
-    async fn newest(&self, head: &str, base: &str, marker: &str) -> Result<Option<wire::PullRequest>, Error> {
-        let all = self.all().await?.into_iter();
-        let ours =
-            all.filter(|pr| pr.spec.head == head && pr.spec.base == base && pr.spec.body.contains(marker));
-        // Whoever may open pull requests can open one more that looks the same. One that was merged counts before one that
-        // is open, and the first open one before later ones.
-        Ok(ours.min_by_key(|pr| {
+    async fn between(&self, head: &str, base: &str) -> Result<Vec<wire::PullRequest>, Error> {
+        let mut all = self.all().await?;
+        all.retain(|pr| pr.spec.head == head && pr.spec.base == base);
+        Ok(all)
+    }
+
+    /// The one of ours between these branches that counts.
+    async fn own(
+        &self,
+        head: &str,
+        base: &str,
+        marker: &str,
+        since: Option<Timestamp>,
+    ) -> Result<Option<wire::PullRequest>, Error> {
+        let mut all = self.between(head, base).await?;
+        all.retain(|pr| pr.spec.body.contains(marker));
+        Ok(counting(all, since, |pr| {
             let created = pr.metadata.creation_timestamp.as_ref().map(|time| time.0);
-            let rank = match read(pr).map(|pr| pr.state) {
-                Ok(PullRequestState::Merged) => 0,
-                Ok(PullRequestState::Open) | Err(_) => 1,
-                Ok(PullRequestState::Closed) => 2,
-            };
-            (rank, created, pr.status.as_ref().and_then(|status| status.number))
+            let status = pr.status.as_ref();
+            Standing {
+                state: state(pr),
+                ended_at: status.and_then(|status| status.merged_at.or(status.closed_at)),
+                order: (created, status.and_then(|status| status.number)),
+            }
         }))
+    }
+
+    async fn merge_between(
+        &self,
+        head: &str,
+        base: &str,
+        since: Option<Timestamp>,
+    ) -> Result<Option<PullRequest>, Error> {
+        let all = self.between(head, base).await?;
+        let merged = all.iter().filter(|pr| state(pr) == PullRequestState::Merged);
+        let merged: Vec<PullRequest> = merged.map(read).collect::<Result<_, _>>()?;
+        Ok(first_merge(merged, since))
     }
 
     async fn numbered(&self, number: u64) -> Result<wire::PullRequest, Error> {
@@ -76,7 +98,7 @@ impl Local {
     }
 
     async fn create_once(&self, new: &NewPullRequest) -> Result<PullRequest, Error> {
-        if let Some(found) = self.newest(&new.head, &new.base, &new.marker).await? {
+        if let Some(found) = self.own(&new.head, &new.base, &new.marker, new.since).await? {
             return read(&found);
         }
         let name = object_name(&self.repository, &new.head, &new.marker);
@@ -231,8 +253,23 @@ impl Local {
 }
 
 impl Forge for Local {
-    fn find<'a>(&'a self, head: &'a str, base: &'a str, marker: &'a str) -> Future<'a, Option<PullRequest>> {
-        Box::pin(async move { self.newest(head, base, marker).await?.as_ref().map(read).transpose() })
+    fn find<'a>(
+        &'a self,
+        head: &'a str,
+        base: &'a str,
+        marker: &'a str,
+        since: Option<Timestamp>,
+    ) -> Future<'a, Option<PullRequest>> {
+        Box::pin(async move { self.own(head, base, marker, since).await?.as_ref().map(read).transpose() })
+    }
+
+    fn find_merge<'a>(
+        &'a self,
+        head: &'a str,
+        base: &'a str,
+        since: Option<Timestamp>,
+    ) -> Future<'a, Option<PullRequest>> {
+        Box::pin(self.merge_between(head, base, since))
     }
 
     fn create<'a>(&'a self, new: &'a NewPullRequest) -> Future<'a, PullRequest> {

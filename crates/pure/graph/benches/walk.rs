@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kardinal_graph::{
-    Action, Body, Changed, Declaration, Fence, Graph, Gvk, KindScope, Marks, ObjectId, Observed, Outcome,
-    Owner, Seen, Selector, Walker, compile,
+    Action, Body, Changed, Declaration, Fence, Graph, Marks, Observed, Outcome, Owner, Seen, Selector,
+    Walker, compile,
 };
+use kardinal_object::{Gvk, KindScope, ObjectId};
 use serde_json::{Value, json};
 
 const SIZES: [usize; 3] = [10, 100, 1000];

@@ -3,9 +3,8 @@
 //! Actions are data. Whoever carries them out reports every one of them back through `record`.
 
 use jiff::Timestamp;
+use kardinal_object::ObjectId;
 use serde_json::Value;
-
-use crate::identity::ObjectId;
 
 /// One write. Doing it twice is harmless.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,15 +1,16 @@
 //! What an object should look like: the rendered body with its address, marks and hash.
 
+use kardinal_object::{Gvk, KindScope, ObjectId, text_at};
 use serde_json::{Map, Value, json};
 
 use crate::action::Action;
 use crate::drift;
 use crate::graph::{Node, NodeKind};
 use crate::identity::{
-    GRAPH_ANNOTATION, Gvk, HASH_ANNOTATION, INDEX_ANNOTATION, Marks, ORDER_ANNOTATION, ObjectId, Owner,
-    ReferenceKind, annotation, digest_of, is_reserved_key, text_at,
+    GRAPH_ANNOTATION, HASH_ANNOTATION, INDEX_ANNOTATION, Marks, ORDER_ANNOTATION, Owner, ReferenceKind,
+    annotation, digest_of, is_reserved_key,
 };
-use crate::observe::{KindScope, Observed};
+use crate::observe::Observed;
 
 /// Why an address could not be made.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,9 +6,10 @@
 
 use std::fmt;
 
+use kardinal_object::{Gvk, ObjectId, text_at};
 use serde_json::Value;
 
-use crate::identity::{Gvk, ObjectId, Owner, text_at};
+use crate::identity::Owner;
 
 /// The group of Roles and RoleBindings: whoever writes them gives rights away.
 const RIGHTS: &str = "rbac.authorization.k8s.io";

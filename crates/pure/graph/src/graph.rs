@@ -5,9 +5,8 @@ use std::fmt;
 
 use jiff::SignedDuration;
 use kardinal_cel::{PathStep, Program, Template};
+use kardinal_object::Gvk;
 use serde_json::Value;
-
-use crate::identity::Gvk;
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

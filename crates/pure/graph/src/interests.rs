@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fence::Permit;
-use crate::identity::{Gvk, ObjectId};
 use crate::selector::Selector;
+use kardinal_object::{Gvk, ObjectId};
 
 /// A set of objects that a `watch` node reads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

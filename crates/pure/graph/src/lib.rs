@@ -34,11 +34,11 @@ pub use declare::{Body, Declaration, Problem, ProblemReason};
 pub use fence::{Fence, Passage, Permission, Permit};
 pub use graph::{Edge, EdgeKind, Graph, NodeKind};
 pub use identity::{
-    DOMAIN, GRAPH_ANNOTATION, Gvk, HASH_ANNOTATION, INDEX_ANNOTATION, Marks, ORDER_ANNOTATION, ObjectId,
-    Owner, Parent, ReferenceKind, referring_graphs,
+    DOMAIN, GRAPH_ANNOTATION, HASH_ANNOTATION, INDEX_ANNOTATION, Marks, ORDER_ANNOTATION, Owner, Parent,
+    ReferenceKind, referring_graphs,
 };
 pub use interests::{Interests, Selection};
-pub use observe::{Changed, KindScope, Observed, Seen};
+pub use observe::{Changed, Observed, Seen};
 pub use report::{NodeReport, NodeState, Wait, WaitReason};
 pub use selector::{Operator, Requirement, Selector};
 pub use teardown::{Teardown, TeardownStep};

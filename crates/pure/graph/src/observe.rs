@@ -4,20 +4,11 @@
 
 use std::collections::BTreeSet;
 
+use kardinal_object::{Gvk, KindScope, ObjectId};
 use serde_json::Value;
 
 use crate::fence::{Permission, Permit};
-use crate::identity::{Gvk, ObjectId};
 use crate::selector::Selector;
-
-/// Whether objects of a kind live in namespaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KindScope {
-    /// Objects have a namespace.
-    Namespaced,
-    /// Objects have none.
-    Cluster,
-}
 
 /// What is known about one object.
 #[derive(Clone, Copy, Debug, PartialEq)]

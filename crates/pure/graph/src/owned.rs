@@ -3,12 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kardinal_object::{ObjectId, text_at};
 use serde_json::Value;
 
 use crate::fence::Fence;
-use crate::identity::{
-    INDEX_ANNOTATION, Marks, ORDER_ANNOTATION, ObjectId, Owner, ReferenceKind, annotation, text_at,
-};
+use crate::identity::{INDEX_ANNOTATION, Marks, ORDER_ANNOTATION, Owner, ReferenceKind, annotation};
 use crate::observe::{Observed, Seen};
 
 /// What our marks on an object say.

@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use kardinal_cel::Limits;
+use kardinal_object::ObjectId;
 use serde_json::Value;
 
 use crate::action::Action;
 use crate::fence::{Fence, Passage, Permission, Permit};
 use crate::finalize::{Finalizer, finalize};
 use crate::graph::Graph;
-use crate::identity::{ObjectId, Owner};
+use crate::identity::Owner;
 use crate::observe::Observed;
 use crate::owned::OwnedIndex;
 use crate::report::{Wait, WaitReason};

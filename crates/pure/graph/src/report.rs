@@ -3,9 +3,8 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use kardinal_object::ObjectId;
 use serde::{Deserialize, Serialize};
-
-use crate::identity::ObjectId;
 
 /// The state of a node. The order is that of severity: the greatest state of all nodes is the reason of the
 /// Graph's `Ready` condition.

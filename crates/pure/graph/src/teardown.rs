@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use kardinal_cel::Limits;
+use kardinal_object::ObjectId;
 
 use crate::action::Action;
 use crate::fence::{Fence, Permit};
 use crate::graph::Graph;
-use crate::identity::{ObjectId, Owner};
+use crate::identity::Owner;
 use crate::observe::Observed;
 use crate::owned::OwnedIndex;
 use crate::removal::{Removal, Waves};

@@ -19,12 +19,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kardinal_cel::Limits;
+use kardinal_object::ObjectId;
 use serde_json::{Map, Value};
 
 use crate::action::{Action, Outcome, Step};
 use crate::fence::{Fence, Permit};
 use crate::graph::Graph;
-use crate::identity::{ObjectId, Owner};
+use crate::identity::Owner;
 use crate::interests::{Interests, Reads};
 use crate::observe::{Changed, Observed};
 use crate::owned::OwnedIndex;

@@ -4,9 +4,7 @@ mod check;
 mod commit;
 mod escape;
 mod gates;
-pub(crate) mod names;
 mod plan;
-pub(crate) mod problem;
 mod refused;
 pub(crate) mod report;
 mod route;
@@ -15,12 +13,10 @@ mod siblings;
 mod tests;
 mod translate;
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kardinal_api::graph::{Graph, Node};
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
+use kardinal_object::{annotation_of, is_true, label_of, name_of};
 use serde_json::Value;
 
 use crate::seal::Key;
@@ -29,12 +25,11 @@ pub use check::{Refusal, check, last_verified};
 pub use commit::{Commit, Search};
 pub use gates::{Template, Templates, is_made_from, searched, searches, template_of};
 pub use kardinal_policy::{FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL};
-pub use names::label_value;
+pub(crate) use plan::SUPERSEDED;
 pub use plan::{Effect, Plan, is_finished, phase_of, pipeline_name, plan, why};
-pub(crate) use plan::{SUPERSEDED, age};
-pub use problem::Problem;
 pub use refused::{OFFER_AGAIN, refusal, refused};
-pub use report::{Course, READY, Standing, course, record, report};
+pub(crate) use report::is_step_of;
+pub use report::{Course, READY, Standing, course, record, report, up_to_date};
 pub use route::{Route, Stop};
 pub(crate) use siblings::gives_way;
 pub(crate) use translate::step_spec;
@@ -79,7 +74,12 @@ pub const AUTOMATIC_ANNOTATION: &str = "kardinal.io/automatic";
 
 /// Whether the Bundle says that it takes another one back. Nothing is permitted because of it: see [`takes_back`].
 pub fn is_rollback(bundle: &Bundle) -> bool {
-    says_true(bundle.metadata.labels.as_ref(), ROLLBACK_LABEL)
+    is_true(label_of(&bundle.metadata, ROLLBACK_LABEL))
+}
+
+/// Whether somebody marked the Bundle for people as urgent.
+pub(crate) fn is_emergency(bundle: &Bundle) -> bool {
+    is_true(label_of(&bundle.metadata, EMERGENCY_LABEL))
 }
 
 /// Whether the Bundle takes another one of its Pipeline back, by what the records of the others say. Its own labels do not
@@ -94,11 +94,7 @@ pub fn takes_back(bundle: &Bundle, others: &[Bundle]) -> bool {
 
 /// Whether a failure made the Bundle, not a person.
 pub fn is_automatic_rollback(bundle: &Bundle) -> bool {
-    is_rollback(bundle) && says_true(bundle.metadata.annotations.as_ref(), AUTOMATIC_ANNOTATION)
-}
-
-fn says_true(map: Option<&BTreeMap<String, String>>, key: &str) -> bool {
-    map.and_then(|map| map.get(key)).is_some_and(|value| value == "true")
+    is_rollback(bundle) && is_true(annotation_of(&bundle.metadata, AUTOMATIC_ANNOTATION))
 }
 
 /// Whether a Graph promotes a Bundle: it is owned by it, or, when somebody wrote the Graph by hand, it has steps and the
@@ -122,8 +118,4 @@ pub fn carries(graph: &Graph, bundle: &Bundle) -> bool {
 
 fn kind(body: Option<&Value>) -> Option<&str> {
     body?.get("kind")?.as_str()
-}
-
-pub(crate) fn name_of(metadata: &ObjectMeta) -> &str {
-    metadata.name.as_deref().unwrap_or_default()
 }

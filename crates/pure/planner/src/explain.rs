@@ -17,9 +17,10 @@ use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{
     Bundle, BundlePhase, BundleType, Pipeline, PolicyGate, PromotionState, PromotionStep,
 };
+use kardinal_object::name_of;
 use serde::Serialize;
 
-use crate::bundle::{Route, name_of};
+use crate::bundle::Route;
 use crate::shard::Agent;
 
 pub use outside::remedy;

@@ -3,7 +3,6 @@
 //! A plan never supposes that its effects succeed: after an effect the caller observes again and plans again, and the
 //! second plan says what the first one did. So a crash between the two costs nothing.
 
-mod condition;
 mod pattern;
 mod pull_request;
 mod repository;

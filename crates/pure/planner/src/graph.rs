@@ -7,13 +7,13 @@ pub mod report;
 mod tests;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kardinal_api::graph::{Graph, GraphRevision};
 use kardinal_graph::{Changed, Fence, Observed, Owner, Parent};
 
 pub use check::{Checked, Running, check};
 pub use plan::{Effect, Memory, Plan, plan};
-pub use report::{Note, Report, report};
+pub use report::{Report, report};
 
 /// Keeps a Graph until everything it manages is gone.
 pub const FINALIZER: &str = "experimental.kro.run/graph-controller";
@@ -74,8 +74,4 @@ fn parent(owner: &OwnerReference) -> Parent {
         name: owner.name.clone(),
         uid: owner.uid.clone(),
     }
-}
-
-fn name_of(metadata: &ObjectMeta) -> String {
-    metadata.name.clone().unwrap_or_default()
 }

@@ -3,18 +3,20 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kardinal_api::kardinal::{
-    Bundle, BundleType, Environment, Pipeline, PipelinePhase, PipelineStatus, Presence, PromotionState,
-    PromotionStep, PromotionStepGit, PromotionStepSpec,
+    Bundle, BundleStatus, BundleType, Environment, EnvironmentStatus, Pipeline, PipelinePhase,
+    PipelineStatus, Presence, PromotionState, PromotionStep, PromotionStepGit, PromotionStepSpec,
 };
+use kardinal_object::name_of;
 use serde_json::Value;
 
-use crate::bundle::problem::listed;
-use crate::bundle::report::{newest, whole_second};
-use crate::bundle::{Problem, READY, Route, label_value, name_of};
-use crate::graph::Note;
+use crate::bundle::report::newest;
+use crate::bundle::{READY, Route};
+use crate::condition::{self, NewCondition, Note, Truth};
 use crate::intent::{arrived, ended_at, present, with_before};
+use crate::names::label_value;
+use crate::problem::{Problem, listed};
 use crate::promotion_step::tasks;
 
 /// Everything a decision about one Pipeline is made from.
@@ -41,8 +43,26 @@ pub struct Plan {
     pub status: Option<PipelineStatus>,
     /// Transitions worth an Event.
     pub notes: Vec<Note>,
-    /// When to look for Secrets again.
+    /// When to look for Secrets again, or to write arrivals down.
     pub wake: Option<Timestamp>,
+    /// Whether every arrival that was seen is on record once the status is written.
+    pub has_all: bool,
+}
+
+/// What has to be known of a Bundle that is gone until its arrivals are on record. People can put much into a Bundle.
+pub fn arrivals_only(bundle: Bundle) -> Bundle {
+    let mut kept = Bundle { metadata: Default::default(), ..bundle };
+    kept.metadata.name = bundle.metadata.name;
+    kept.metadata.namespace = bundle.metadata.namespace;
+    kept.metadata.creation_timestamp = bundle.metadata.creation_timestamp;
+    let status = kept.status.take().unwrap_or_default();
+    let short = |(name, entry): (String, EnvironmentStatus)| {
+        let EnvironmentStatus { state, promoted_at, verified_at, .. } = entry;
+        (name, EnvironmentStatus { state, promoted_at, verified_at, ..EnvironmentStatus::default() })
+    };
+    let environments = status.environments.into_iter().map(short).collect();
+    kept.status = Some(BundleStatus { phase: status.phase, environments, ..BundleStatus::default() });
+    kept
 }
 
 /// The condition that says whether the Secrets that a Pipeline names exist.
@@ -149,19 +169,23 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let pipeline = snapshot.pipeline;
     let checked = check(pipeline);
     let phase = checked.as_ref().map_or(PipelinePhase::Unknown, |route| phase(route, snapshot));
-    let (ready, reason, message) = match &checked {
-        Ok(route) => ("True", "Valid", order(route)),
-        Err(problem) => ("False", "ValidationFailed", problem.to_string()),
+    let ready = match &checked {
+        Ok(route) => NewCondition::new(READY, Truth::True, "Valid", order(route)),
+        Err(problem) => NewCondition::new(READY, Truth::False, "ValidationFailed", problem.to_string()),
     };
     let old = pipeline.status.clone().unwrap_or_default();
     let mut notes = Vec::new();
-    let mut told = Told { old: &old.conditions, pipeline, now: snapshot.now, notes: &mut notes };
-    let judged = told.judge(READY, (ready, reason, message));
+    let mut comparison = Comparison { old: &old.conditions, pipeline, now: snapshot.now, notes: &mut notes };
+    let ready = comparison.compare(ready);
+    let found =
+        |truth, reason: &'static str, message| NewCondition::new(SECRETS_FOUND, truth, reason, message);
     let secrets = match snapshot.missing {
         _ if secrets(pipeline).is_empty() => None,
         None => old.conditions.iter().find(|one| one.type_ == SECRETS_FOUND).cloned(),
-        Some([]) => Some(told.judge(SECRETS_FOUND, ("True", "Found", "all Secrets exist".to_owned()))),
-        Some(missing) => Some(told.judge(SECRETS_FOUND, ("False", "SecretMissing", lack(pipeline, missing)))),
+        Some([]) => Some(comparison.compare(found(Truth::True, "Found", "all Secrets exist".to_owned()))),
+        Some(missing) => {
+            Some(comparison.compare(found(Truth::False, "SecretMissing", lack(pipeline, missing))))
+        }
     };
     let wake = wants_secrets(pipeline).then(|| snapshot.now.saturating_add(LOOK_AGAIN).ok()).flatten();
     let wake = wake.filter(|_| !snapshot.missing.is_some_and(<[String]>::is_empty));
@@ -170,7 +194,7 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let mut status = PipelineStatus {
         observed_generation: pipeline.metadata.generation,
         phase: Some(phase),
-        conditions: others.chain([judged]).chain(secrets).collect(),
+        conditions: others.chain([ready]).chain(secrets).collect(),
         environments: checked
             .as_ref()
             .map_or_else(|_| old.environments.clone(), |route| presences(route, snapshot)),
@@ -180,7 +204,8 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
         status.environments.clone_from(&old.environments);
     }
     let due = due.filter(|_| status == old);
-    Plan { status: (status != old).then_some(status), notes, wake: wake.into_iter().chain(due).min() }
+    let wake = wake.into_iter().chain(due).min();
+    Plan { status: (status != old).then_some(status), notes, wake, has_all: due.is_none() && checked.is_ok() }
 }
 
 /// What the environments have, Bundles that are gone included.
@@ -196,37 +221,29 @@ fn presences(route: &Route<'_>, snapshot: &Snapshot<'_>) -> Vec<Presence> {
 fn gathered(environments: &[Presence], snapshot: &Snapshot<'_>) -> Option<Timestamp> {
     let known = snapshot.pipeline.status.as_ref().map(|status| status.environments.as_slice());
     let new = environments.iter().filter(|one| !known.unwrap_or_default().contains(one));
-    let due = new.filter_map(arrived).max()?.saturating_add(GATHERING).ok()?;
+    let due = new.filter_map(arrived).min()?.saturating_add(GATHERING).ok()?;
     (snapshot.promoting && due > snapshot.now).then_some(due)
 }
 
-/// What is told of a Pipeline, compared with what was told before.
-struct Told<'a> {
+/// The conditions of a Pipeline, compared with those before.
+struct Comparison<'a> {
     old: &'a [Condition],
     pipeline: &'a Pipeline,
     now: Timestamp,
     notes: &'a mut Vec<Note>,
 }
 
-impl Told<'_> {
+impl Comparison<'_> {
     /// A condition, with an Event where its answer differs from the last.
-    fn judge(&mut self, type_: &str, (status, reason, message): (&str, &str, String)) -> Condition {
-        let before = self.old.iter().find(|condition| condition.type_ == type_);
-        let same = before.filter(|before| before.status == status);
+    fn compare(&mut self, new: NewCondition) -> Condition {
+        let before = condition::find(self.old, new.type_);
+        let has_turned = before.is_none_or(|before| !condition::is(before, new.truth));
+        let fails = new.truth == Truth::False;
         // That Secrets are there is no news, unless one was missing.
-        if same.is_none() && (type_ == READY || status == "False" || before.is_some()) {
-            let (reason, message) = (reason.to_owned(), message.clone());
-            self.notes.push(Note { warning: status == "False", reason, message });
+        if has_turned && (new.type_ == READY || fails || before.is_some()) {
+            self.notes.push(new.note(fails));
         }
-        Condition {
-            type_: type_.to_owned(),
-            status: status.to_owned(),
-            reason: reason.to_owned(),
-            message,
-            observed_generation: self.pipeline.metadata.generation,
-            last_transition_time: same
-                .map_or_else(|| Time(whole_second(self.now)), |before| before.last_transition_time.clone()),
-        }
+        new.since(self.old, self.pipeline.metadata.generation, self.now)
     }
 }
 

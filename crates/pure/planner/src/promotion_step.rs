@@ -30,7 +30,7 @@ use kardinal_api::kardinal::{Bundle, PolicyGate, PromotionState, PromotionStep, 
 use kardinal_manifest::Image;
 use serde_json::Value;
 
-pub use crate::graph::Note;
+pub use crate::condition::Note;
 use crate::health::HealthFacts;
 use crate::seal::Key;
 pub use change::{promotion_branch, rollback_of};
@@ -41,6 +41,7 @@ pub use organisation::{Ground, Organisation, target};
 pub(crate) use organisation::{is_behind, written_to};
 pub(crate) use report::TRYING_AGAIN;
 pub use report::{KNOCKS, Report, report};
+pub(crate) use tasks::TYPES;
 pub use tasks::{Call, Problem, Task, TaskKind, tasks};
 pub(crate) use verifying::{Ending, ending};
 
@@ -200,14 +201,18 @@ pub enum Effect {
         base: String,
         /// What its body must contain.
         marker: String,
+        /// One that ended before does not count: a Bundle of the same name may have been there.
+        since: Option<Timestamp>,
     },
-    /// Look for a pull request between two branches, whoever opened it: perhaps a step of the same Bundle that was deleted,
-    /// and that one was merged. Answered by [`Outcome::PullRequest`] or [`Outcome::NoPullRequest`].
+    /// Look for a merge between two branches, whoever opened its pull request: perhaps a step of the same Bundle that was
+    /// deleted. Answered by [`Outcome::PullRequest`] or [`Outcome::NoPullRequest`].
     FindMerge {
         /// The branch that it comes from.
         head: String,
         /// The branch that it goes into.
         base: String,
+        /// What was merged before does not count: a Bundle of the same name may have been there.
+        since: Option<Timestamp>,
     },
     /// Delete the promotion branch. Gone already is [`Outcome::Done`], too.
     DeleteBranch {
@@ -364,6 +369,8 @@ pub struct PullRequestOrder {
     pub labels: Vec<String>,
     /// By which the pull request is known as this step's own.
     pub marker: String,
+    /// One that ended before is not the step's own, whatever it says.
+    pub since: Option<Timestamp>,
 }
 
 /// A call of a custom task.
@@ -559,11 +566,14 @@ fn unproven(snapshot: &Snapshot<'_>) -> Plan {
 
 /// Whether the controller itself wrote the status, for the step and the Bundle as they are now.
 fn is_proven(snapshot: &Snapshot<'_>) -> bool {
-    let begun_with =
-        snapshot.step.status.as_ref().and_then(|status| draft::output(status, draft::BUNDLE_UID));
-    let now = snapshot.bundle.and_then(|bundle| bundle.metadata.uid.as_deref());
-    let same = begun_with.is_none() || now.is_none() || begun_with == now;
+    let same = snapshot.bundle.is_none_or(|bundle| !is_of_another(snapshot.step, bundle));
     same && snapshot.key.is_some_and(|key| key.proves_progress(snapshot.step))
+}
+
+/// Whether a step was begun for another Bundle, which had the name of this one: what it did says nothing of this one.
+pub fn is_of_another(step: &PromotionStep, bundle: &Bundle) -> bool {
+    let begun_with = step.status.as_ref().and_then(|status| draft::output(status, draft::BUNDLE_UID));
+    begun_with.is_some() && bundle.metadata.uid.is_some() && begun_with != bundle.metadata.uid.as_deref()
 }
 
 /// What speaks against an effect that was planned a while ago, when nothing but the push is left to do. `files` are those

@@ -18,10 +18,11 @@ use kardinal_api::kardinal::{
     Bundle, EnvironmentStatus, PIPELINE_LABEL, PromotionState, PromotionStep, PromotionStepSpec,
     PromotionStepStatus, Provenance,
 };
+use kardinal_object::{age, name_of};
 use kardinal_policy::Written;
 use sha2::{Digest as _, Sha256};
 
-use crate::bundle::{AUTOMATIC_ANNOTATION, EMERGENCY_LABEL, ROLLBACK_LABEL, age, last_verified, name_of};
+use crate::bundle::{AUTOMATIC_ANNOTATION, EMERGENCY_LABEL, ROLLBACK_LABEL, last_verified};
 
 /// What a seal is about; the version keeps later formats apart.
 const VERIFICATION: &str = "kardinal-verification-v2";
@@ -306,7 +307,11 @@ pub fn takes_back(bundle: &Bundle, others: &[Bundle], was_verified: impl Fn(&Bun
     let Some(reverted) = ours.clone().find(|other| Some(name_of(&other.metadata)) == named) else {
         return false;
     };
-    ours.any(|other| age(other) < age(reverted) && carries_at_least(other, bundle) && was_verified(other))
+    ours.any(|other| {
+        age(&other.metadata) < age(&reverted.metadata)
+            && carries_at_least(other, bundle)
+            && was_verified(other)
+    })
 }
 
 /// Whether everything that a Bundle carries is in another one, too.

@@ -2,6 +2,7 @@
 
 use kardinal_api::PolicyGate;
 use kardinal_api::kardinal::{APPLIES_TO_LABEL, SCOPE_LABEL, TYPE_LABEL};
+use kardinal_object::label_of;
 
 use crate::pattern::{Written, means_branch};
 
@@ -61,7 +62,7 @@ pub fn guards(gate: &PolicyGate, target: &Target) -> bool {
 /// Whether the gate says anywhere what it guards.
 pub fn names_something(gate: &PolicyGate) -> bool {
     let spec = &gate.spec;
-    label(gate, APPLIES_TO_LABEL).is_some()
+    label_of(&gate.metadata, APPLIES_TO_LABEL).is_some()
         || !spec.applies_to.is_empty()
         || !spec.applies_to_paths.is_empty()
         || !spec.applies_to_branches.is_empty()
@@ -69,33 +70,29 @@ pub fn names_something(gate: &PolicyGate) -> bool {
 
 /// Whether the gate guards this environment, by its label or by `spec.appliesTo`.
 pub fn applies_to(gate: &PolicyGate, environment: &str) -> bool {
-    label(gate, APPLIES_TO_LABEL) == Some(environment)
+    label_of(&gate.metadata, APPLIES_TO_LABEL) == Some(environment)
         || gate.spec.applies_to.iter().any(|named| named == environment)
 }
 
 /// Whether people wrote the gate for Bundles to come: it is neither an instance nor a pause.
 pub fn is_template(gate: &PolicyGate) -> bool {
-    label(gate, GATE_TEMPLATE_LABEL).is_none() && !is_freeze(gate)
+    label_of(&gate.metadata, GATE_TEMPLATE_LABEL).is_none() && !is_freeze(gate)
 }
 
 /// Whether the gate permits skipping an environment instead of guarding it.
 pub fn is_skip_permission(gate: &PolicyGate) -> bool {
-    label(gate, TYPE_LABEL) == Some("skip-permission") || gate.spec.skip_permission == Some(true)
+    label_of(&gate.metadata, TYPE_LABEL) == Some("skip-permission") || gate.spec.skip_permission == Some(true)
 }
 
 /// Whether the gate pauses a Pipeline.
 pub fn is_freeze(gate: &PolicyGate) -> bool {
-    label(gate, FREEZE_LABEL) == Some("true")
+    label_of(&gate.metadata, FREEZE_LABEL) == Some("true")
 }
 
 /// Who the gate speaks for. Only `org` is the organisation; where such a gate may live is for the caller to check.
 pub fn scope(gate: &PolicyGate) -> Scope {
-    match label(gate, SCOPE_LABEL) {
+    match label_of(&gate.metadata, SCOPE_LABEL) {
         Some("org") => Scope::Org,
         _ => Scope::Team,
     }
-}
-
-fn label<'a>(gate: &'a PolicyGate, name: &str) -> Option<&'a str> {
-    gate.metadata.labels.as_ref()?.get(name).map(String::as_str)
 }

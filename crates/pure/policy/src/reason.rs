@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use jiff::Timestamp;
 use kardinal_api::PolicyGateSpec;
 use kardinal_api::kardinal::GateOverride;
 use kardinal_cel::ast::{BinaryOp, Expr, ExprKind};
 use kardinal_cel::{Limits, PathStep, Reference, Scope as _};
+use kardinal_object::whole_second;
 
 use crate::evaluate::evaluate;
 use crate::expression::Expression;
@@ -175,11 +175,6 @@ fn shown(reference: &Reference, world: &World) -> String {
         value = next;
     }
     cut(&value.to_string(), MAX_VALUE)
-}
-
-/// Fractions of a second would make every reason another one.
-fn whole_second(instant: Timestamp) -> Timestamp {
-    Timestamp::from_second(instant.as_second()).unwrap_or(instant)
 }
 
 /// Whitespace in one piece.

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use kardinal_api::Bundle;
 use kardinal_api::kardinal::Provenance;
 use kardinal_cel::Scope;
+use kardinal_object::name_of;
 use serde_json::{Map, Value, json};
 
 use crate::attributes::DAYS;
@@ -46,7 +47,7 @@ impl World {
             schedule: json!({}),
             environment: json!({ "name": facts.environment.name, "approval": facts.environment.approval }),
             previous: json!({
-                "name": previous.map(name_of).unwrap_or_default(),
+                "name": previous.map(|bundle| name_of(&bundle.metadata)).unwrap_or_default(),
                 "version": previous.map(|bundle| version(&bundle.spec)).unwrap_or_default(),
             }),
             zone,
@@ -207,23 +208,19 @@ fn put(object: &mut Value, key: &str, value: impl Into<Value>) {
     }
 }
 
-fn name_of(bundle: &Bundle) -> String {
-    bundle.metadata.name.clone().unwrap_or_default()
-}
-
 fn bundle_json(bundle: &Bundle) -> Value {
     let meta = &bundle.metadata;
     let labels = texts(meta.labels.as_ref());
     let annotations = texts(meta.annotations.as_ref());
     let intent = bundle.spec.intent.as_ref();
     json!({
-        "name": name_of(bundle),
+        "name": name_of(&bundle.metadata),
         "version": version(&bundle.spec),
         "type": bundle.spec.kind(),
         "labels": labels,
         "annotations": annotations,
         "metadata": {
-            "name": name_of(bundle),
+            "name": name_of(&bundle.metadata),
             "labels": labels,
             "annotations": annotations,
             "creationTimestamp": instant(meta.creation_timestamp.as_ref().map(|time| time.0)),

@@ -8,8 +8,9 @@ use http::StatusCode;
 use kardinal_testkit::requests::{Fate, Heard, Kind, Requests};
 use life::{compare, live, seedling};
 
-/// How many requests lie between two that are refused.
-const STRIDE: usize = 8;
+/// Every so many requests one is refused. A prime: something that is tried again by the same few requests would meet the same
+/// refusal each time, for ever.
+const STRIDE: usize = 7;
 const CODES: [StatusCode; 3] =
     [StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS, StatusCode::INTERNAL_SERVER_ERROR];
 

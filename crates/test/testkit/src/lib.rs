@@ -22,6 +22,10 @@ pub use shop::Shop;
 pub use story::Story;
 pub use world::{World, WorldKind};
 
+/// Tests and benchmarks allocate as the program does.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Makes one test per world out of a scenario `async fn(&World) -> anyhow::Result<()>`: of Graphs only, or, as
 /// `in_three_worlds!(promotions: name)`, of the whole product.
 #[macro_export]

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use kardinal_api::graph::{Graph, GraphRevision};
 use kardinal_cluster::View;
 use kardinal_cluster::watches::Object;
-use kardinal_graph::{Changed, Gvk, KindScope, ObjectId, Observed, Permission, Permit, Seen, Selector};
+use kardinal_graph::{Changed, Observed, Permission, Permit, Seen, Selector};
+use kardinal_object::{Gvk, KindScope, ObjectId};
 use kardinal_planner::graph::{GraphScope, Snapshot, plan::recorded_kinds};
 use serde_json::Value;
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use kardinal_cluster::Change;
 use kardinal_cluster::watches::Object;
-use kardinal_graph::{Changed, Gvk, ObjectId, Walker};
+use kardinal_graph::{Changed, Walker};
+use kardinal_object::{Gvk, ObjectId};
 
 use crate::driver::Key;
 use crate::facets;

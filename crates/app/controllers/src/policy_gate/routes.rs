@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate};
 use kardinal_cluster::{Change, View};
-use kardinal_planner::bundle::label_value;
+use kardinal_planner::names::label_value;
 use serde_json::Value;
 
 use crate::driver::Key;

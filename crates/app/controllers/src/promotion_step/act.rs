@@ -236,14 +236,12 @@ async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Er
             Outcome::PullRequest(whole(forge, forge.create(&new(order)).await?).await?)
         }
         Effect::ReadPullRequest { number } => Outcome::PullRequest(fact(forge.get(*number).await?)),
-        Effect::FindPullRequest { head, base, marker } => match forge.find(head, base, marker).await? {
-            Some(found) => Outcome::PullRequest(whole(forge, found).await?),
-            None => Outcome::NoPullRequest,
-        },
-        Effect::FindMerge { head, base } => match forge.find(head, base, "").await? {
-            Some(found) => Outcome::PullRequest(whole(forge, found).await?),
-            None => Outcome::NoPullRequest,
-        },
+        Effect::FindPullRequest { head, base, marker, since } => {
+            found(forge, forge.find(head, base, marker, *since).await?).await?
+        }
+        Effect::FindMerge { head, base, since } => {
+            found(forge, forge.find_merge(head, base, *since).await?).await?
+        }
         Effect::UpdatePullRequest { number, title, body, labels } => {
             let changes = scm::Changes {
                 title: Some(title.clone()),
@@ -295,7 +293,15 @@ fn new(order: &PullRequestOrder) -> scm::NewPullRequest {
         body: order.body.clone(),
         labels: order.labels.clone(),
         marker: order.marker.clone(),
+        since: order.since,
     }
+}
+
+async fn found(forge: &dyn scm::Forge, found: Option<scm::PullRequest>) -> Result<Outcome, scm::Error> {
+    Ok(match found {
+        Some(found) => Outcome::PullRequest(whole(forge, found).await?),
+        None => Outcome::NoPullRequest,
+    })
 }
 
 /// Only a pull request that was read by itself tells who approved it, which is evidence once it is merged, and who closed

@@ -7,7 +7,7 @@ use kardinal_api::forge;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionState, PromotionStep};
 use kardinal_cluster::View;
-use kardinal_graph::Gvk;
+use kardinal_object::Gvk;
 use kardinal_planner::bundle::{last_verified, takes_back};
 use kardinal_planner::health::{self, Chosen, HealthFacts, Sight, Target, Unknown};
 use kardinal_planner::policy_gate::Place;

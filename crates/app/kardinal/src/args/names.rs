@@ -1,6 +1,7 @@
 //! Names that become part of objects: what cannot be one is told before anything is tried with it.
 
-use kardinal_planner::intent::{Problem, check_namespace, check_shard};
+use kardinal_planner::intent::{check_namespace, check_shard};
+use kardinal_planner::problem::Problem;
 
 /// A shard: the label of steps, and a part of a Lease's name.
 pub(super) fn shard(text: &str) -> Result<String, String> {

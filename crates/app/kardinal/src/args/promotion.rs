@@ -235,7 +235,7 @@ pub(crate) struct PromoteArguments {
     /// The environment to promote to
     #[arg(long, value_name = "ENVIRONMENT")]
     pub(crate) env: String,
-    /// The Bundle whose content is promoted, by its name or by a version that only it has; otherwise what the environments
+    /// The Bundle whose content is promoted, by its name or by its version; otherwise what the environments
     /// right before have now
     #[arg(long, value_name = "NAME")]
     pub(crate) bundle: Option<String>,
@@ -284,7 +284,7 @@ pub(crate) struct RollbackArguments {
     /// The environment to bring back
     #[arg(long, value_name = "ENVIRONMENT")]
     pub(crate) env: String,
-    /// The Bundle to go back to, by its name or by a version that only it has; otherwise the newest verified there before
+    /// The Bundle to go back to, by its name or by its version; otherwise the newest verified there before
     /// that was neither taken back nor has failed
     #[arg(long, value_name = "NAME")]
     pub(crate) to: Option<String>,

@@ -1,7 +1,7 @@
 //! `kardinal history`: what was promoted when, by whom and on which evidence.
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Evidence, GateResult};
+use kardinal_api::kardinal::{EnvironmentStatus, GateResult};
 use kardinal_planner::explain::display_version;
 use kardinal_planner::intent::{Past, PastOutcome, past};
 
@@ -44,7 +44,7 @@ fn table(entries: &[Past]) -> String {
                 .and_then(|evidence| evidence.approved_by.as_ref())
                 .map(|by| by.join(", "))
                 .unwrap_or_default(),
-            evidence.map(gates).unwrap_or_default(),
+            gates(record),
             record.pr_url.clone().unwrap_or_default(),
             entry.bundle.clone(),
         ]
@@ -69,8 +69,11 @@ fn state(entry: &Past) -> String {
 }
 
 /// `2/2 passed`, `1/2 passed, forced by bob`, or `1/2 passed, check was green` where a gate had only just closed.
-fn gates(evidence: &Evidence) -> String {
-    let asked = evidence.policy_gates.as_deref().unwrap_or_default();
+/// What they said before a change came in is no evidence for it: they may say something else by then.
+fn gates(record: &EnvironmentStatus) -> String {
+    let has_come = record.promoted_at.or(record.verified_at).is_some();
+    let asked = record.evidence.as_ref().filter(|_| has_come).and_then(|one| one.policy_gates.as_deref());
+    let asked = asked.unwrap_or_default();
     let passed = asked.iter().filter(|gate| gate.result == GateResult::Pass).count();
     let forced = asked.iter().find_map(|gate| gate.forced_by.as_deref());
     match (asked.len(), forced) {
@@ -80,5 +83,26 @@ fn gates(evidence: &Evidence) -> String {
         }
         (all, None) => format!("{passed}/{all} passed"),
         (all, Some(by)) => format!("{passed}/{all} passed, forced by {by}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn gates_are_told_of_what_has_come_in_and_not_of_what_waits() {
+        let evidence = json!({"policyGates": [
+            {"name": "a", "result": "pass", "evaluatedAt": "2026-04-09T10:00:00Z"},
+            {"name": "b", "result": "fail", "evaluatedAt": "2026-04-09T10:00:00Z", "forcedBy": "mallory"},
+        ]});
+        let told = |promoted: Option<&str>| {
+            let record = json!({"promotedAt": promoted, "evidence": evidence});
+            gates(&serde_json::from_value(record).expect("a record"))
+        };
+        assert_eq!(told(Some("2026-04-09T10:01:00Z")), "1/2 passed, forced by mallory");
+        assert_eq!(told(None), "", "they may have closed since");
     }
 }

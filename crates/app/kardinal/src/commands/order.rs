@@ -3,13 +3,14 @@
 use jiff::Timestamp;
 use kardinal_api::kardinal::Bundle;
 use kardinal_planner::explain::display_version;
-use kardinal_planner::intent::{self, Answer, Outlook, Problem, Wish};
+use kardinal_planner::intent::{self, Answer, Outlook, Wish};
+use kardinal_planner::problem::{Problem, listed};
 use serde::Serialize;
 
 use crate::args::{OrderArguments, OutputFormat};
 use crate::failure::{Failure, Kind};
 use crate::output;
-use crate::server::{Seen, Server, bundle_named, check_environment, listed, refused};
+use crate::server::{Seen, Server, bundle_named, check_environment, refused};
 
 /// What a person asks for. What it will do is said before it is done.
 pub(super) struct Order<'a> {
@@ -60,11 +61,12 @@ impl Order<'_> {
             let server = Server::connect(&self.how.common.server).await?;
             let seen = server.seen(self.pipeline, &self.how.policies.policy_namespaces).await?;
             check_environment(&seen.pipeline, self.environment)?;
-            let bundles: Vec<&Bundle> = seen.bundles.iter().collect();
+            let current = seen.up_to_date();
+            let bundles: Vec<&Bundle> = current.iter().collect();
             let wish = Wish {
                 pipeline: &seen.pipeline,
                 environment: self.environment,
-                bundle: self.bundle.map(|wanted| meant(&seen.bundles, wanted)).transpose()?,
+                bundle: self.bundle.map(|wanted| meant(&current, wanted, self.environment)).transpose()?,
                 bundles: &bundles,
                 force: self.force,
             };
@@ -72,7 +74,9 @@ impl Order<'_> {
                 Answer::OnItsWay(bundle) => (Coming::OnItsWay, bundle.clone()),
                 Answer::There(bundle) => (Coming::There, bundle.clone()),
                 Answer::New(wanted) => {
-                    let Some(made) = self.carry_out(&server, &seen, &wanted).await? else { return Ok(()) };
+                    let Some(made) = self.carry_out(&server, (&seen, &bundles), &wanted).await? else {
+                        return Ok(());
+                    };
                     (Coming::Created, made)
                 }
             };
@@ -86,12 +90,12 @@ impl Order<'_> {
     async fn carry_out(
         &self,
         server: &Server,
-        seen: &Seen,
+        (seen, bundles): (&Seen, &[&Bundle]),
         wanted: &Bundle,
     ) -> anyhow::Result<Option<Bundle>> {
         let would = if self.how.dry_run { "would" } else { "will" };
         let name = wanted.metadata.name.as_deref().unwrap_or_default();
-        let outlook = self.outlook(seen, wanted)?.render();
+        let outlook = self.outlook(seen, bundles, wanted)?.render();
         let plan = format!("{}: Bundle \"{name}\" {would} bring\n{outlook}", self.what);
         match self.how.common.output {
             OutputFormat::Table => output::text(&format!("{plan}\n")),
@@ -105,17 +109,16 @@ impl Order<'_> {
         Ok(None)
     }
 
-    fn outlook(&self, seen: &Seen, wanted: &Bundle) -> Result<Outlook, Failure> {
-        let bundles: Vec<&Bundle> = seen.bundles.iter().collect();
+    fn outlook(&self, seen: &Seen, bundles: &[&Bundle], wanted: &Bundle) -> Result<Outlook, Failure> {
         let gates: Vec<_> = seen.gates.iter().collect();
         let namespaces = &self.how.policies.policy_namespaces;
-        intent::outlook(&seen.pipeline, wanted, &bundles, &gates, namespaces).map_err(refused)
+        intent::outlook(&seen.pipeline, wanted, bundles, &gates, namespaces).map_err(refused)
     }
 }
 
 /// The Bundle of this name or version.
-fn meant<'a>(bundles: &'a [Bundle], wanted: &str) -> Result<&'a Bundle, Failure> {
-    intent::chosen(bundles, wanted).or_else(|names| match names.is_empty() {
+fn meant<'a>(bundles: &'a [Bundle], wanted: &str, environment: &str) -> Result<&'a Bundle, Failure> {
+    intent::chosen(bundles, wanted, environment).or_else(|names| match names.is_empty() {
         true => bundle_named(bundles, wanted),
         false => Err(Failure::new(Kind::Usage, format!("several Bundles carry `{wanted}`"))
             .hint(format!("name one of {}", listed(names)))),

@@ -3,15 +3,18 @@
 use jiff::Timestamp;
 use kardinal_api::GoDuration;
 use kardinal_api::kardinal::{BUNDLE_LABEL, Bundle, ENVIRONMENT_LABEL, PIPELINE_LABEL, PolicyGate};
-use kardinal_planner::bundle::{GATE_TEMPLATE_LABEL, is_finished, label_value, template_of};
+use kardinal_object::label_of;
+use kardinal_planner::bundle::{GATE_TEMPLATE_LABEL, is_finished, template_of};
 use kardinal_planner::intent::{Override, overridden_in, override_gate};
+use kardinal_planner::names::label_value;
 use kube::Api;
 use kube::api::ListParams;
 
 use crate::args::OverrideArguments;
 use crate::failure::{Failure, Kind};
-use crate::server::{Seen, Server, about, check_environment, listed, refused};
+use crate::server::{Seen, Server, about, check_environment, refused};
 use crate::{output, who};
+use kardinal_planner::problem::listed;
 
 /// Adds the override to every instance of the gate that a Bundle on its way waits at; for a gate of the organisation to its
 /// template, narrowed to that Bundle, because only there it counts.
@@ -27,7 +30,7 @@ pub(crate) fn run(arguments: OverrideArguments) -> anyhow::Result<()> {
         let who = who::name(&arguments.who);
         let mut changed = Vec::new();
         for gate in instances(&seen, &arguments)? {
-            let stage = arguments.env.as_deref().or_else(|| label(gate, ENVIRONMENT_LABEL));
+            let stage = arguments.env.as_deref().or_else(|| label_of(&gate.metadata, ENVIRONMENT_LABEL));
             let mut wish =
                 Override { reason: &arguments.reason, who: &who, stage, expires: Some(expires), only: None };
             match overridden_in(gate) {
@@ -39,7 +42,7 @@ pub(crate) fn run(arguments: OverrideArguments) -> anyhow::Result<()> {
                     let template = template(&server, gate, place).await?;
                     let of_gate = |bundle: &&Bundle| {
                         bundle.metadata.name.as_deref().map(label_value).as_deref()
-                            == label(gate, BUNDLE_LABEL)
+                            == label_of(&gate.metadata, BUNDLE_LABEL)
                     };
                     wish.only = seen.bundles.iter().find(of_gate);
                     let patch = override_gate(&template, &wish, now).map_err(refused)?;
@@ -50,8 +53,8 @@ pub(crate) fn run(arguments: OverrideArguments) -> anyhow::Result<()> {
         }
         output::value(arguments.common.output, &changed, || {
             let lines = changed.iter().map(|gate| {
-                let environment = label(gate, ENVIRONMENT_LABEL).unwrap_or("every environment");
-                let bundle = label(gate, BUNDLE_LABEL).unwrap_or_default();
+                let environment = label_of(&gate.metadata, ENVIRONMENT_LABEL).unwrap_or("every environment");
+                let bundle = label_of(&gate.metadata, BUNDLE_LABEL).unwrap_or_default();
                 format!(
                     "Gate \"{}\" overridden for {environment} of {bundle} until {expires:.0} by {who}\n",
                     arguments.gate
@@ -114,26 +117,31 @@ fn instances<'a>(seen: &'a Seen, arguments: &OverrideArguments) -> Result<Vec<&'
     let ours: Vec<&PolicyGate> = seen
         .gates
         .iter()
-        .filter(|gate| label(gate, PIPELINE_LABEL) == Some(pipeline.as_str()))
+        .filter(|gate| label_of(&gate.metadata, PIPELINE_LABEL) == Some(pipeline.as_str()))
         .filter(|gate| {
-            label(gate, BUNDLE_LABEL).is_some_and(|bundle| on_their_way.iter().any(|one| one == bundle))
+            label_of(&gate.metadata, BUNDLE_LABEL)
+                .is_some_and(|bundle| on_their_way.iter().any(|one| one == bundle))
         })
         .filter(|gate| {
-            arguments.env.as_deref().is_none_or(|wanted| label(gate, ENVIRONMENT_LABEL) == Some(wanted))
+            arguments
+                .env
+                .as_deref()
+                .is_none_or(|wanted| label_of(&gate.metadata, ENVIRONMENT_LABEL) == Some(wanted))
         })
         .collect();
     let wanted = label_value(&arguments.gate);
     let named: Vec<&PolicyGate> = ours
         .iter()
         .copied()
-        .filter(|gate| label(gate, GATE_TEMPLATE_LABEL) == Some(wanted.as_str()))
+        .filter(|gate| label_of(&gate.metadata, GATE_TEMPLATE_LABEL) == Some(wanted.as_str()))
         .collect();
     if !named.is_empty() {
         return Ok(named);
     }
     let gate = &arguments.gate;
     let failure = Failure::new(Kind::NotFound, format!("no Bundle on its way waits at a gate `{gate}`"));
-    let mut known: Vec<&str> = ours.iter().filter_map(|gate| label(gate, GATE_TEMPLATE_LABEL)).collect();
+    let mut known: Vec<&str> =
+        ours.iter().filter_map(|gate| label_of(&gate.metadata, GATE_TEMPLATE_LABEL)).collect();
     known.sort_unstable();
     known.dedup();
     Err(match known.is_empty() {
@@ -141,8 +149,4 @@ fn instances<'a>(seen: &'a Seen, arguments: &OverrideArguments) -> Result<Vec<&'
             .hint(format!("no gates are asked now; `kardinal explain {}` tells why", arguments.pipeline)),
         false => failure.hint(format!("they wait at {}", listed(known))),
     })
-}
-
-fn label<'a>(gate: &'a PolicyGate, key: &str) -> Option<&'a str> {
-    gate.metadata.labels.as_ref()?.get(key).map(String::as_str)
 }

@@ -12,8 +12,9 @@ use kube::api::ListParams;
 use crate::args::{Common, PrArguments, PrCommand, PrReference};
 use crate::failure::{Failure, Kind};
 use crate::output;
-use crate::server::{Server, listed};
+use crate::server::Server;
 use crate::who;
+use kardinal_planner::problem::listed;
 
 /// Runs the subcommand.
 pub(crate) fn run(arguments: PrArguments) -> anyhow::Result<()> {

@@ -244,10 +244,10 @@ fn get_says_of_the_organisations_gates_and_of_agents_what_explain_says() {
 }
 
 #[test]
-fn a_bundle_is_ordered_by_its_version_where_only_one_has_it() {
+fn a_bundle_is_ordered_by_its_version_where_that_says_what_it_carries() {
     let dir = tempfile::tempdir().expect("a folder");
     let dir = dir.path();
-    let (_ground, old, new) = promotions(dir);
+    let (ground, old, new) = promotions(dir);
     for version in ["1.29.0", "v1.29.0", &new] {
         let order = ["promote", "my-app", "--env", "prod", "--bundle", version];
         check(dir, &order, 0, &["v1.29.0 is on its way to prod already"]);
@@ -256,7 +256,15 @@ fn a_bundle_is_ordered_by_its_version_where_only_one_has_it() {
     check(dir, &order, 3, &["there is no Bundle `v9.9.9`", &old, &new]);
     let back = ["rollback", "my-app", "--env", "staging", "--to", "v1.28.0"];
     check(dir, &back, 0, &["staging goes back from v1.29.0 to v1.28.0"]);
-    check(dir, &back, 2, &["several Bundles carry `v1.28.0`", "name one of `my-app-", &old]);
+    check(dir, &back, 0, &["v1.28.0 is on its way to staging already"]);
+    ground.create::<Bundle>(
+        "default",
+        json!({
+            "metadata": {"name": "another-build", "labels": {"kardinal.io/pipeline": "my-app"}},
+            "spec": {"artifacts": {"images": [{"name": "my-app", "reference": "ghcr.io/myorg/other:1.28.0"}]}},
+        }),
+    );
+    check(dir, &back, 2, &["several Bundles carry `v1.28.0`", "name one of `", "`another-build`", &old]);
 }
 
 #[test]

@@ -107,8 +107,8 @@ async fn a_deposed_leader_writes_nothing() {
     let client = term.fence(server.client("default"));
     let kinds = Arc::new(Kinds::new(client.clone()));
     let writer = Writer::new(client, kinds);
-    let gvk = kardinal_graph::Gvk::parse("v1", "ConfigMap").unwrap();
-    let id = |name: &str| kardinal_graph::ObjectId {
+    let gvk = kardinal_object::Gvk::parse("v1", "ConfigMap").unwrap();
+    let id = |name: &str| kardinal_object::ObjectId {
         gvk: gvk.clone(),
         namespace: Some("default".to_owned()),
         name: name.to_owned(),

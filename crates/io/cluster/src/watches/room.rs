@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kardinal_graph::Gvk;
+use kardinal_object::Gvk;
 use serde_json::Value;
 
 use super::FacetsOf;

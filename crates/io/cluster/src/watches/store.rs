@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kardinal_graph::{Gvk, KindScope, ObjectId};
+use kardinal_object::{Gvk, KindScope, ObjectId};
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 use serde_json::Value;
 

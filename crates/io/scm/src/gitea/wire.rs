@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::forge::{PullRequest, PullRequestState, Review, Word};
+use crate::forge::{PullRequest, PullRequestState, Review, Standing, Word};
 
 #[derive(Deserialize)]
 pub(super) struct PullRequestWire {
@@ -76,6 +76,11 @@ impl PullRequestWire {
 
     pub(super) fn head_sha(&self) -> &str {
         &self.head.sha
+    }
+
+    /// What tells whether it counts among several.
+    pub(super) fn standing(&self) -> Standing<u64> {
+        Standing { state: self.state(), ended_at: self.merged_at.or(self.closed_at), order: self.number }
     }
 
     pub(super) fn state(&self) -> PullRequestState {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::forge::{PullRequest, PullRequestState, Review, Word};
+use crate::forge::{PullRequest, PullRequestState, Review, Standing, Word};
 use crate::http::Answer;
 
 #[derive(Deserialize)]
@@ -82,6 +82,11 @@ impl PullRequestWire {
     pub(super) fn labels_missing(&self, wanted: &[String]) -> Vec<String> {
         let has = |name: &String| self.labels.iter().any(|label| label.name.eq_ignore_ascii_case(name));
         wanted.iter().filter(|name| !has(name)).cloned().collect()
+    }
+
+    /// What tells whether it counts among several.
+    pub(super) fn standing(&self) -> Standing<u64> {
+        Standing { state: self.state(), ended_at: self.merged_at.or(self.closed_at), order: self.number }
     }
 
     /// Lists have no `merged` field: a merge has a time.

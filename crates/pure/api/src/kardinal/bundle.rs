@@ -266,6 +266,10 @@ pub struct EnvironmentStatus {
     /// Who it was, where the forge tells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected_by: Option<String>,
+    /// When it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::timestamp")]
+    pub failed_at: Option<Timestamp>,
     /// The pull request that carried the change.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "prURL")]
     pub pr_url: Option<String>,

@@ -173,6 +173,9 @@ pub struct Presence {
     /// What it had before that, and was healthy with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Predecessor>,
+    /// What lies below that, the newest first: what it would go back to after that. What was taken back is not among it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Predecessor>,
 }
 
 /// What an environment had before, and which Bundle brought it.

@@ -165,6 +165,10 @@ pub struct PromotionStepStatus {
     /// Who did, where the forge tells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected_by: Option<String>,
+    /// When the promotion failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::timestamp")]
+    pub failed_at: Option<Timestamp>,
     /// When the environment was found healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::timestamp")]

@@ -1,10 +1,11 @@
 //! What the body of each node kind must look like, as far as it is literal. The rest is checked when it is rendered.
 
+use kardinal_object::Gvk;
 use serde_json::Value;
 
 use crate::declare::{Body, Declaration, Problem};
 use crate::graph::literal;
-use crate::identity::{Gvk, is_reserved_key};
+use crate::identity::is_reserved_key;
 use crate::selector::Selector;
 
 /// Reports what is wrong with the body of a node and with modifiers that do not go with its kind.

@@ -314,7 +314,7 @@ fn kinds_are_known_as_far_as_they_are_literal() {
         + "- {id: r, ref: {apiVersion: v1, kind: Secret, metadata: {name: s}}}\n"
         + "- {id: d, template: {apiVersion: v1, kind: '${r.kind}', metadata: {name: s}}}\n";
     let graph = build(&nodes).unwrap();
-    let names = |kinds: std::collections::BTreeSet<crate::Gvk>| {
+    let names = |kinds: std::collections::BTreeSet<kardinal_object::Gvk>| {
         kinds.into_iter().map(|gvk| gvk.kind).collect::<Vec<_>>()
     };
     assert_eq!(names(graph.static_kinds()), ["Thing"]);

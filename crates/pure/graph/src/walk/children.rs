@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use kardinal_object::{ObjectId, text_at};
 use serde_json::Value;
 
 use super::evaluate::Judgement;
@@ -11,7 +12,7 @@ use super::{Pass, Reach, Walker};
 use crate::action::Action;
 use crate::desired::{Desired, Unaddressed, address};
 use crate::graph::{Node, NodeKind};
-use crate::identity::{Marks, ObjectId, text_at};
+use crate::identity::Marks;
 use crate::observe::Seen;
 use crate::owned::is_terminating;
 use crate::report::{NodeState, Wait, WaitReason};

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+use kardinal_object::{Gvk, ObjectId};
 use serde_json::Value;
 
 use super::fence::admit;
@@ -14,7 +15,6 @@ use crate::condition::{Verdict, check_all, check_own};
 use crate::desired::{Unaddressed, address, kind};
 use crate::expand::{Stop, expand};
 use crate::graph::{Node, NodeKind};
-use crate::identity::{Gvk, ObjectId};
 use crate::interests::{Reads, Selection};
 use crate::observe::Seen;
 use crate::report::{NodeReport, NodeState, Wait, WaitReason};

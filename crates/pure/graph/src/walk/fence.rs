@@ -7,8 +7,8 @@ use super::evaluate::Judgement;
 use super::{Pass, Walker};
 use crate::fence::{Passage, Permission, Permit};
 use crate::graph::Node;
-use crate::identity::ObjectId;
 use crate::report::{Wait, WaitReason};
+use kardinal_object::ObjectId;
 
 impl Walker {
     /// Whether a node may read these objects; what the account must be allowed for it comes back.

@@ -3,11 +3,12 @@
 //! All of it can be lost; the cost is one write too many, never a wrong one.
 
 use jiff::{SignedDuration, Timestamp};
+use kardinal_object::text_at;
 use serde_json::Value;
 
 use crate::action::{Action, Outcome};
 use crate::desired::projection;
-use crate::identity::{HASH_ANNOTATION, text_at};
+use crate::identity::HASH_ANNOTATION;
 use crate::observe::Seen;
 use crate::report::NodeState;
 

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use super::memory::version;
 use super::{Pass, Walker};
 use crate::action::Action;
-use crate::identity::ObjectId;
 use crate::removal::Removal;
 use crate::report::{Wait, WaitReason};
 use crate::scope::earliest;
+use kardinal_object::ObjectId;
 
 impl Walker {
     pub(super) fn prune(&mut self, pass: &Pass<'_>) -> Vec<Action> {

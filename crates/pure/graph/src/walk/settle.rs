@@ -5,13 +5,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use kardinal_cel::PathStep;
+use kardinal_object::ObjectId;
 use serde_json::Value;
 
 use super::evaluate::Judgement;
 use super::{PASS_LIMIT, Pass, Reach, Walker};
 use crate::drift::hash_value;
 use crate::graph::Source;
-use crate::identity::ObjectId;
 use crate::report::NodeState;
 
 impl Walker {

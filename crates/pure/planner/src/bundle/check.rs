@@ -2,13 +2,14 @@
 
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline, PromotionStep};
+use kardinal_object::name_of;
 use kardinal_policy::{EnvironmentFacts, Facts, Scope, evaluate};
 
 use super::gates::Templates;
-use super::problem::{Problem, listed};
 use super::refused::check_size;
 use super::route::Route;
-use super::{Snapshot, name_of, pipeline_name, translate};
+use super::{Snapshot, pipeline_name, translate};
+use crate::problem::{Problem, listed};
 use crate::seal::{Door, Key, Place, trusted, trusted_previous};
 
 /// A Bundle that is not promoted, and why.

@@ -10,6 +10,7 @@ use kardinal_api::kardinal::{
 
 use super::report::{Standing, report};
 use super::{Plan, Route, Snapshot, step_spec};
+use crate::condition::Truth;
 use crate::promotion_step::{TaskKind, tasks};
 
 /// When to look again for what could not be read.
@@ -74,7 +75,7 @@ pub(super) fn wait(
     message: String,
 ) -> Plan {
     let standing =
-        Standing { phase: BundlePhase::Available, ready: "False", reason: reason.to_owned(), message };
+        Standing { phase: BundlePhase::Available, ready: Truth::False, reason: reason.to_owned(), message };
     let (status, notes) = report(snapshot, &standing, environments, None);
     let wake = snapshot.now.saturating_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
     Plan { status, notes, wake: Some(wake), ..Plan::default() }

@@ -6,8 +6,8 @@ use kardinal_policy::{
     is_skip_permission, is_template, speaks_for_organisation,
 };
 
-use super::names::label_value;
 use super::translate::step_spec;
+use crate::names::label_value;
 use crate::promotion_step::target;
 
 /// The gate templates that count for one Bundle of a Pipeline, each once, in the order of namespace and name.

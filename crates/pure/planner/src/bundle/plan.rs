@@ -8,13 +8,14 @@ use kardinal_api::kardinal::{
     Bundle, BundlePhase, BundleStatus, Environment, EnvironmentStatus, OnReject, PIPELINE_LABEL,
     PromotionState,
 };
+use kardinal_object::name_of;
 
 use super::check::check;
 use super::commit::{self, Hold, Search};
 use super::report::{Course, READY, Standing, course, newest, record, report, waiting};
 use super::siblings::{is_history, roll_back, superseded};
-use super::{Snapshot, carries, name_of};
-use crate::graph::Note;
+use super::{Snapshot, carries};
+use crate::condition::{Note, Truth};
 use crate::promotion_step::is_rejected;
 
 /// One write. Doing it twice is harmless.
@@ -41,7 +42,7 @@ pub enum Effect {
 }
 
 /// What one pass does. The effects come before the status: when one fails, the status stays and the next pass tries
-/// again.
+/// again. Only a deletion that is refused holds up no status: see [`super::refused()`].
 #[derive(Debug, Default)]
 pub struct Plan {
     /// The writes, in order.
@@ -91,7 +92,7 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
 /// A Bundle that is still on its way, or not even that.
 fn plan_open(snapshot: &Snapshot<'_>, started: bool) -> Plan {
     let graph = own_graph(snapshot);
-    let environments = record(&recorded(snapshot), snapshot.steps);
+    let environments = record(snapshot.bundle, snapshot.steps);
     if environments.values().any(|entry| entry.state == Some(PromotionState::Failed)) {
         return plan_failed(snapshot, graph, environments);
     }
@@ -100,7 +101,7 @@ fn plan_open(snapshot: &Snapshot<'_>, started: bool) -> Plan {
             snapshot,
             environments,
             graph,
-            (BundlePhase::Superseded, "False", SUPERSEDED, message),
+            (BundlePhase::Superseded, Truth::False, SUPERSEDED, message),
         );
     }
     match graph {
@@ -118,7 +119,7 @@ fn plan_start(
     let Some(pipeline) = snapshot.pipeline else {
         let standing = Standing {
             phase: if started { BundlePhase::Promoting } else { BundlePhase::Available },
-            ready: "False",
+            ready: Truth::False,
             reason: "PipelineNotFound".to_owned(),
             message: pipeline_missing(snapshot.bundle),
         };
@@ -132,7 +133,7 @@ fn plan_start(
             return commit::wait(snapshot, environments, refusal.reason, refusal.message);
         }
         Err(refusal) => {
-            let end = (refusal.phase, "False", refusal.reason, refusal.message);
+            let end = (refusal.phase, Truth::False, refusal.reason, refusal.message);
             return finish(snapshot, environments, None, end);
         }
     };
@@ -141,7 +142,7 @@ fn plan_start(
         Some(Hold::Search(search)) => return Plan { search: Some(search), ..Plan::default() },
         Some(Hold::Wait(message)) => return commit::wait(snapshot, environments, "CommitUnknown", message),
         Some(Hold::Missing(message)) => {
-            let end = (BundlePhase::Failed, "False", "CommitNotFound", message);
+            let end = (BundlePhase::Failed, Truth::False, "CommitNotFound", message);
             return finish(snapshot, environments, None, end);
         }
     }
@@ -194,7 +195,7 @@ fn plan_failed(
     messages.extend(back.lost);
     let reason = if failed.iter().all(|(name, _)| rejected(name)) { "Rejected" } else { "StepFailed" };
     // Others end what they say with a full stop.
-    let end = (BundlePhase::Failed, "False", reason, messages.join("; ").replace(".; ", "; "));
+    let end = (BundlePhase::Failed, Truth::False, reason, messages.join("; ").replace(".; ", "; "));
     let mut plan = finish(snapshot, environments, graph, end);
     plan.effects = back.effects;
     plan.notes.extend(back.notes);
@@ -222,11 +223,11 @@ fn plan_promoting(
             snapshot,
             environments,
             Some(graph),
-            (BundlePhase::Verified, "True", "Verified", message),
+            (BundlePhase::Verified, Truth::True, "Verified", message),
         );
     }
     let (reason, message) = waiting(snapshot, &course, &environments, Some(graph));
-    let standing = Standing { phase: BundlePhase::Promoting, ready: "Unknown", reason, message };
+    let standing = Standing { phase: BundlePhase::Promoting, ready: Truth::Unknown, reason, message };
     let (status, notes) = report(snapshot, &standing, environments, graph.metadata.name.clone());
     Plan { status, notes, ..Plan::default() }
 }
@@ -255,7 +256,7 @@ fn finish(
     snapshot: &Snapshot<'_>,
     environments: BTreeMap<String, EnvironmentStatus>,
     graph: Option<&Graph>,
-    (phase, ready, reason, message): (BundlePhase, &'static str, &str, String),
+    (phase, ready, reason, message): (BundlePhase, Truth, &str, String),
 ) -> Plan {
     let standing = Standing { phase, ready, reason: reason.to_owned(), message };
     let known = snapshot.bundle.status.as_ref().and_then(|status| status.graph_ref.clone());
@@ -276,19 +277,18 @@ fn plan_finished(snapshot: &Snapshot<'_>, phase: BundlePhase) -> Plan {
             uid: graph.metadata.uid.clone().unwrap_or_default(),
         });
     }
-    if is_history(snapshot) {
+    let mut status = snapshot.bundle.status.clone().unwrap_or_default();
+    let environments = record(snapshot.bundle, snapshot.steps);
+    if environments != status.environments {
+        // Before anything else: what the Bundle has brought decides whether it can be spared.
+        tell_again(&mut status, &environments);
+        status.environments = environments;
+        plan.status = Some(status);
+    } else if is_history(snapshot) {
         plan.effects.push(Effect::DeleteBundle {
             name: name_of(&snapshot.bundle.metadata).to_owned(),
             uid: snapshot.bundle.metadata.uid.clone().unwrap_or_default(),
         });
-        return plan;
-    }
-    let mut status = snapshot.bundle.status.clone().unwrap_or_default();
-    let environments = record(&status.environments, snapshot.steps);
-    if environments != status.environments {
-        tell_again(&mut status, &environments);
-        status.environments = environments;
-        plan.status = Some(status);
     }
     plan
 }
@@ -317,18 +317,9 @@ fn own_graph<'a>(snapshot: &Snapshot<'a>) -> Option<&'a Graph> {
     carrying.first().copied()
 }
 
-pub(super) fn recorded(snapshot: &Snapshot<'_>) -> BTreeMap<String, EnvironmentStatus> {
-    snapshot.bundle.status.as_ref().map(|status| status.environments.clone()).unwrap_or_default()
-}
-
 /// Where a Bundle stands, by its own status.
 pub fn phase_of(bundle: &Bundle) -> Option<BundlePhase> {
     bundle.status.as_ref().and_then(|status| status.phase)
-}
-
-/// Later is newer; Bundles of the same second are told apart by name.
-pub(crate) fn age(bundle: &Bundle) -> (Option<Timestamp>, &str) {
-    (bundle.metadata.creation_timestamp.as_ref().map(|time| time.0), name_of(&bundle.metadata))
 }
 
 /// What a Bundle says about itself: the message of its `Ready` condition.

@@ -4,12 +4,14 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kardinal_api::graph::{Graph, Node};
 use kardinal_api::kardinal::{Bundle, BundlePhase};
+use kardinal_object::name_of;
 
-use super::plan::{Effect, phase_of, recorded};
-use super::problem::Problem;
+use super::plan::{Effect, phase_of, plan};
 use super::report::{READY, Standing, record, report};
-use super::{Plan, Snapshot, name_of};
+use super::{Plan, Snapshot};
+use crate::condition::Truth;
 use crate::graph::check::excess;
+use crate::problem::Problem;
 
 /// When an object is offered again that the API server did not take. What keeps it out may be somebody else's to change,
 /// such as a quota, and nobody tells when that has happened.
@@ -52,21 +54,30 @@ pub fn refused(snapshot: &Snapshot<'_>, effect: &Effect, why: &str) -> Plan {
                 format!("the API server does not take the Bundle `{name}`, which rolls back: {why}"),
             )
         }
-        // What ends stays on record as it ended: that something is left over changes nothing about it.
+        // What ends stays on record as it ended: that something is left over changes nothing about it, and holds up
+        // nothing that has become known since.
         Effect::DeleteGraph { .. } | Effect::DeleteBundle { .. } => {
-            return Plan { wake: Some(wake), ..Plan::default() };
+            return Plan { effects: Vec::new(), wake: Some(wake), ..only_deleting(snapshot) };
         }
     };
     let standing = Standing {
         phase: phase_of(snapshot.bundle).unwrap_or(BundlePhase::Available),
-        ready: "False",
+        ready: Truth::False,
         reason: reason.to_owned(),
         message,
     };
     let graph_ref = snapshot.bundle.status.as_ref().and_then(|status| status.graph_ref.clone());
-    let environments = record(&recorded(snapshot), snapshot.steps);
+    let environments = record(snapshot.bundle, snapshot.steps);
     let (status, notes) = report(snapshot, &standing, environments, graph_ref);
     Plan { status, notes, wake: Some(wake), ..Plan::default() }
+}
+
+/// The plan, if it makes nothing: what shall be made comes before the record of it.
+fn only_deleting(snapshot: &Snapshot<'_>) -> Plan {
+    let plan = plan(snapshot);
+    let deletes =
+        |effect: &Effect| matches!(effect, Effect::DeleteGraph { .. } | Effect::DeleteBundle { .. });
+    if plan.effects.iter().all(deletes) { plan } else { Plan::default() }
 }
 
 /// What the API server says against the Graph or the rollback of a Bundle, by the Bundle's own condition.

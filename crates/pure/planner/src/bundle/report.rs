@@ -2,19 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kardinal_api::graph::{Graph, NodeState};
 use kardinal_api::kardinal::{
-    BUNDLE_LABEL, BundlePhase, BundleStatus, ENVIRONMENT_LABEL, EnvironmentStatus, GateStage, PolicyGate,
-    PromotionState, PromotionStep,
+    BUNDLE_LABEL, Bundle, BundlePhase, BundleStatus, ENVIRONMENT_LABEL, EnvironmentStatus, GateStage,
+    PolicyGate, PromotionState, PromotionStep,
 };
+use kardinal_object::{age, name_of};
 use serde_json::Value;
 
-use super::names::label_value;
-use super::{GATE_TEMPLATE_LABEL, Snapshot, name_of};
-use crate::graph::Note;
-use crate::promotion_step::{is_rejected, promoted_commit};
+use super::{GATE_TEMPLATE_LABEL, Snapshot};
+use crate::condition::{self, NewCondition, Note, Truth};
+use crate::names::label_value;
+use crate::promotion_step::{is_of_another, is_rejected, promoted_commit};
 
 /// The condition that says whether the Bundle has arrived.
 pub const READY: &str = "Ready";
@@ -26,8 +25,8 @@ const NAMED: usize = 5;
 pub struct Standing {
     /// Where the Bundle stands.
     pub phase: BundlePhase,
-    /// `True`, `False` or `Unknown`: whether it has arrived.
-    pub ready: &'static str,
+    /// Whether it has arrived.
+    pub ready: Truth,
     /// The reason, in one word.
     pub reason: String,
     /// The reason in words.
@@ -79,14 +78,14 @@ pub fn course(graph: &Graph) -> Course {
     course
 }
 
-/// Copies what the steps say into the record. Nothing is ever lost: a step that is gone leaves its entry behind, and
-/// what a step does not say any more stays as it was.
-pub fn record(
-    old: &BTreeMap<String, EnvironmentStatus>,
-    steps: &[&PromotionStep],
-) -> BTreeMap<String, EnvironmentStatus> {
-    let mut environments = old.clone();
-    for step in newest(steps) {
+/// Copies what the steps say into the record of their Bundle. Nothing is ever lost: a step that is gone leaves its entry
+/// behind, and what a step does not say any more stays as it was. A step of a Bundle that had the same name is none of its.
+pub fn record(bundle: &Bundle, steps: &[&PromotionStep]) -> BTreeMap<String, EnvironmentStatus> {
+    let mut environments =
+        bundle.status.as_ref().map(|status| status.environments.clone()).unwrap_or_default();
+    let own: Vec<&PromotionStep> =
+        steps.iter().copied().filter(|step| !is_of_another(step, bundle)).collect();
+    for step in newest(&own) {
         let Some(status) = &step.status else { continue };
         let entry = environments.entry(step.spec.environment.clone()).or_default();
         let arrived = entry.state == Some(PromotionState::Verified);
@@ -110,6 +109,7 @@ pub fn record(
             rejected: is_rejected(step).then_some(true),
             rejected_at: status.rejected_at,
             rejected_by: status.rejected_by.clone(),
+            failed_at: status.failed_at.or(entry.failed_at),
             pr_url: status.pr_url.clone().or_else(|| entry.pr_url.take()),
             evidence: status.evidence.clone().or_else(|| entry.evidence.take()),
         };
@@ -117,15 +117,27 @@ pub fn record(
     environments
 }
 
+/// A Bundle with what its steps say now: its own record may be a moment behind them.
+pub fn up_to_date<'s>(bundle: &Bundle, steps: impl IntoIterator<Item = &'s PromotionStep>) -> Bundle {
+    let steps: Vec<&PromotionStep> = steps.into_iter().filter(|step| is_step_of(step, bundle)).collect();
+    let mut current = bundle.clone();
+    current.status.get_or_insert_default().environments = record(bundle, &steps);
+    current
+}
+
+/// Whether a step promotes a Bundle, and not one that had the same name before.
+pub(crate) fn is_step_of(step: &PromotionStep, bundle: &Bundle) -> bool {
+    Some(&step.spec.bundle_ref) == bundle.metadata.name.as_ref()
+        && step.metadata.namespace == bundle.metadata.namespace
+        && !is_of_another(step, bundle)
+}
+
 /// One step for each environment: the one made last.
 pub(crate) fn newest<'a>(steps: &[&'a PromotionStep]) -> Vec<&'a PromotionStep> {
     let mut newest: BTreeMap<&str, &PromotionStep> = BTreeMap::new();
     for step in steps {
-        let age = |step: &PromotionStep| {
-            (step.metadata.creation_timestamp.as_ref().map(|time| time.0), step.metadata.name.clone())
-        };
         let entry = newest.entry(step.spec.environment.as_str()).or_insert(step);
-        if age(step) > age(entry) {
+        if age(&step.metadata) > age(&entry.metadata) {
             *entry = step;
         }
     }
@@ -241,40 +253,22 @@ pub fn report(
     graph_ref: Option<String>,
 ) -> (Option<BundleStatus>, Vec<Note>) {
     let old = snapshot.bundle.status.clone().unwrap_or_default();
-    let before = old.conditions.iter().find(|condition| condition.type_ == READY);
-    let same_status = before.filter(|before| before.status == standing.ready);
-    let condition = Condition {
-        type_: READY.to_owned(),
-        status: standing.ready.to_owned(),
-        reason: standing.reason.clone(),
-        message: standing.message.clone(),
-        observed_generation: snapshot.bundle.metadata.generation,
-        last_transition_time: same_status
-            .map_or_else(|| Time(whole_second(snapshot.now)), |before| before.last_transition_time.clone()),
-    };
-    let mut notes = Vec::new();
+    let generation = snapshot.bundle.metadata.generation;
+    let (ready, reason, message) = (standing.ready, standing.reason.clone(), standing.message.clone());
+    let new = NewCondition::new(READY, ready, reason, message);
+    let same = condition::find(&old.conditions, READY).filter(|before| condition::is(before, ready));
     let moved = old.phase != Some(standing.phase);
-    let refused =
-        standing.ready == "False" && same_status.is_none_or(|before| before.reason != standing.reason);
-    if moved || refused {
-        notes.push(Note {
-            warning: standing.ready == "False" && standing.phase != BundlePhase::Superseded,
-            reason: standing.reason.clone(),
-            message: standing.message.clone(),
-        });
-    }
+    let refused = ready == Truth::False && same.is_none_or(|before| before.reason != new.reason);
+    let warning = ready == Truth::False && standing.phase != BundlePhase::Superseded;
+    let notes = (moved || refused).then(|| new.note(warning)).into_iter().collect();
+    let condition = new.since(&old.conditions, generation, snapshot.now);
     let others = old.conditions.iter().filter(|condition| condition.type_ != READY).cloned();
     let status = BundleStatus {
-        observed_generation: snapshot.bundle.metadata.generation,
+        observed_generation: generation,
         phase: Some(standing.phase),
         graph_ref,
         conditions: others.chain([condition]).collect(),
         environments,
     };
     ((status != old).then_some(status), notes)
-}
-
-/// Conditions carry whole seconds.
-pub(crate) fn whole_second(now: Timestamp) -> Timestamp {
-    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kardinal_api::kardinal::{BundleIntent, Environment, PipelineSpec};
 
-use super::problem::{Problem, listed};
+use crate::problem::{Problem, listed};
 
 /// Environments in an order in which each comes after its upstreams.
 #[derive(Clone, Debug)]

@@ -7,12 +7,13 @@ use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{
     Bundle, BundlePhase, BundleType, EnvironmentStatus, PIN_ANNOTATION, Pipeline, Predecessor, PromotionState,
 };
+use kardinal_object::{age, annotation_of, is_true, name_of};
 
 use super::check::verified_at;
-use super::plan::{age, is_finished, phase_of};
+use super::plan::{is_finished, phase_of};
 use super::report::course;
-use super::{Effect, Route, Snapshot, is_automatic_rollback, is_rollback, name_of, says_true};
-use crate::graph::Note;
+use super::{Effect, Route, Snapshot, is_automatic_rollback, is_rollback};
+use crate::condition::Note;
 use crate::intent;
 use crate::promotion_step::rollback_of;
 
@@ -39,7 +40,29 @@ pub(super) fn superseded(
         return Some(format!("`{}` takes it back in an environment before", name_of(&back.metadata)));
     }
     let newer = successor(snapshot, &missing).filter(|_| !is_pinned(bundle))?;
+    if is_awaited(snapshot, newer, (&missing, environments)) {
+        return None;
+    }
     Some(format!("`{}` is newer and goes to the same environments", name_of(&newer.metadata)))
+}
+
+/// Whether nothing is left of a Bundle's way but to await the health of environments that have it: somebody has to find out
+/// whether they are well until the newer one stands before them itself. It may never come so far. A Bundle that would go on
+/// from there does not stay: it would carry the older version further.
+fn is_awaited(
+    snapshot: &Snapshot<'_>,
+    newer: &Bundle,
+    (missing, environments): (&BTreeSet<String>, &BTreeMap<String, EnvironmentStatus>),
+) -> bool {
+    let pipeline = snapshot.pipeline;
+    let route = pipeline.and_then(|one| Route::intended(&one.spec, newer.spec.intent.as_ref()).ok());
+    let starts_there = |name: &str| {
+        route.as_ref().and_then(|route| route.stop(name)).is_some_and(|stop| stop.upstreams.is_empty())
+    };
+    let has_come =
+        |name: &str| newer.status.as_ref().is_some_and(|status| status.environments.contains_key(name));
+    let has_it = |name: &String| environments.get(name).is_some_and(|entry| entry.promoted_at.is_some());
+    missing.iter().all(has_it) && missing.iter().any(|name| !starts_there(name) && !has_come(name))
 }
 
 /// Whether one Bundle takes another one back where that one has been, before an environment that it has not reached yet:
@@ -98,7 +121,7 @@ fn replaces(
 }
 
 fn is_pinned(bundle: &Bundle) -> bool {
-    says_true(bundle.metadata.annotations.as_ref(), PIN_ANNOTATION)
+    is_true(annotation_of(&bundle.metadata, PIN_ANNOTATION))
 }
 
 /// The newest Bundle after this one that is on its way or verified, and takes its place in these environments.
@@ -108,10 +131,10 @@ fn successor<'a>(snapshot: &Snapshot<'a>, environments: &BTreeSet<String>) -> Op
         .siblings
         .iter()
         .copied()
-        .filter(|sibling| age(sibling) > age(bundle))
+        .filter(|sibling| age(&sibling.metadata) > age(&bundle.metadata))
         .filter(|sibling| is_current(sibling))
         .filter(|sibling| replaces(snapshot.pipeline, sibling, bundle, environments))
-        .max_by_key(|sibling| age(sibling))
+        .max_by_key(|sibling| age(&sibling.metadata))
 }
 
 /// Whether a Bundle is on its way or has arrived, and stays.
@@ -129,8 +152,8 @@ fn meant_for(pipeline: Option<&Pipeline>, bundle: &Bundle) -> BTreeSet<String> {
     planned.chain(recorded).collect()
 }
 
-/// Whether the Bundle has fallen out of its Pipeline's history. One that is pinned, or that some environment was
-/// verified with last, stays: it is what a rollback goes back to.
+/// Whether the Bundle has fallen out of its Pipeline's history. One that is pinned, that some environment has now, or that
+/// it was verified with last, stays: it is what a promotion goes on from and a rollback goes back to.
 pub(super) fn is_history(snapshot: &Snapshot<'_>) -> bool {
     let bundle = snapshot.bundle;
     let Some(pipeline) = snapshot.pipeline else { return false };
@@ -140,16 +163,28 @@ pub(super) fn is_history(snapshot: &Snapshot<'_>) -> bool {
     let newer = snapshot
         .siblings
         .iter()
-        .filter(|sibling| phase_of(sibling).is_some_and(is_finished) && age(sibling) > age(bundle))
+        .filter(|sibling| {
+            phase_of(sibling).is_some_and(is_finished) && age(&sibling.metadata) > age(&bundle.metadata)
+        })
         .count();
     if newer < usize::try_from(pipeline.spec.history_limit()).unwrap_or(usize::MAX) {
         return false;
     }
     let is_last = |name: &String| {
         let Some(at) = verified_at(bundle, name) else { return false };
-        !snapshot.siblings.iter().any(|sibling| verified_at(sibling, name) > Some(at))
+        let mut later = snapshot.siblings.iter().filter(|sibling| verified_at(sibling, name) > Some(at));
+        // Images and configuration stand beside each other.
+        !later.any(|sibling| intent::carries_kind(sibling, bundle.spec.kind()))
     };
-    !bundle.status.iter().flat_map(|status| status.environments.keys()).any(is_last)
+    let all: Vec<&Bundle> = snapshot.siblings.iter().copied().chain([bundle]).collect();
+    let is_there = |name: &String| {
+        intent::presents(&all, name).iter().any(|one| one.metadata.name == bundle.metadata.name)
+    };
+    !bundle
+        .status
+        .iter()
+        .flat_map(|status| status.environments.keys())
+        .any(|name| is_last(name) || is_there(name))
 }
 
 /// What follows from a failure for the environments that received the Bundle.

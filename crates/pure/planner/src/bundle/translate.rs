@@ -10,18 +10,19 @@ use kardinal_api::kardinal::{
     PIPELINE_LABEL, Pipeline, PolicyGate, PolicyGateSpec, PromotionStepGit, PromotionStepSpec, SCOPE_LABEL,
     SHARD_LABEL, VERSION,
 };
+use kardinal_object::name_of;
 use kardinal_policy::{freshness, recheck_interval};
 use serde_json::{Map, Value, json};
 
 use super::escape::escaped;
 use super::gates::{Template, Templates};
-use super::names::{Ids, ObjectNames, base, label_value, object_name, short_hash};
-use super::problem::Problem;
 use super::route::{Route, Stop};
 use super::{
     APPROVAL_ANNOTATION, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, UPSTREAMS_ANNOTATION, carries,
-    is_automatic_rollback, name_of,
+    is_automatic_rollback,
 };
+use crate::names::{Ids, ObjectNames, base, label_value, object_name, short_hash};
+use crate::problem::Problem;
 
 /// The id of the node that stands for the Bundle.
 const BUNDLE_ID: &str = "bundle";

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use kardinal_api::graph::{Graph, Node, NodeState, NodeStatus};
 use kardinal_api::kardinal::{Bundle, BundlePhase, EnvironmentStatus, PromotionState, PromotionStep};
+use kardinal_object::{age, name_of};
 use serde_json::Value;
 
 use super::World;
 use super::text::display_version;
 use crate::bundle::report::newest;
 use crate::bundle::{
-    Route, UPSTREAMS_ANNOTATION, carries, course, is_finished, name_of, pipeline_name, record, why,
+    self, Route, UPSTREAMS_ANNOTATION, carries, course, is_finished, is_step_of, pipeline_name, why,
 };
 use crate::intent::{arrived, ended_at, gone};
 
@@ -91,8 +92,9 @@ pub(super) fn journey<'a>(world: &World<'a>, environment: &str) -> Option<Journe
         (Some(BundlePhase::Superseded | BundlePhase::SkipDenied), _) => false,
         (_, state) => state.is_some(),
     });
-    let ended = |bundle: &&Bundle| (ended_at(bundle, environment), age(bundle));
-    let bundle = on_its_way.max_by_key(|bundle| age(bundle)).or_else(|| has_been.max_by_key(ended))?;
+    let bundle = on_its_way
+        .max_by_key(|bundle| age(&bundle.metadata))
+        .or_else(|| has_been.max_by_key(|bundle| (ended_at(bundle, environment), age(&bundle.metadata))))?;
     if is_over(bundle, environment) && is_replaced(world, bundle, environment) {
         return None;
     }
@@ -113,10 +115,7 @@ fn is_over(bundle: &Bundle, environment: &str) -> bool {
 
 /// The Bundle with its record as the steps tell it now.
 pub(super) fn up_to_date(world: &World<'_>, bundle: &Bundle) -> Bundle {
-    let mut current = bundle.clone();
-    let status = current.status.get_or_insert_default();
-    status.environments = record(&status.environments, &steps_of(world, bundle));
-    current
+    bundle::up_to_date(bundle, world.steps)
 }
 
 fn travel<'a>(world: &World<'a>, bundle: &'a Bundle, environment: &str) -> Journey<'a> {
@@ -136,7 +135,7 @@ fn travel<'a>(world: &World<'a>, bundle: &'a Bundle, environment: &str) -> Journ
 pub(super) fn refused(world: &World<'_>, environment: &str) -> Vec<String> {
     let known = meant_for(world, environment);
     let shown = journey(world, environment);
-    let shown_age = shown.as_ref().map(|journey| age(&journey.bundle));
+    let shown_age = shown.as_ref().map(|journey| age(&journey.bundle.metadata));
     // What was refused before something came whose Bundle is gone is past.
     let ours: Vec<&Bundle> = world.bundles.iter().filter(|bundle| is_ours(world, bundle)).collect();
     let came =
@@ -145,10 +144,10 @@ pub(super) fn refused(world: &World<'_>, environment: &str) -> Vec<String> {
         .into_iter()
         .filter(|bundle| matches!(phase(bundle), Some(BundlePhase::Failed | BundlePhase::SkipDenied)))
         .filter(|bundle| state(bundle, environment).is_none())
-        .filter(|bundle| shown_age.as_ref().is_none_or(|shown| age(bundle) > *shown))
-        .filter(|bundle| age(bundle).0 > came(bundle))
+        .filter(|bundle| shown_age.as_ref().is_none_or(|shown| age(&bundle.metadata) > *shown))
+        .filter(|bundle| age(&bundle.metadata).0 > came(bundle))
         .collect();
-    refused.sort_by_key(|bundle| std::cmp::Reverse(age(bundle)));
+    refused.sort_by_key(|bundle| std::cmp::Reverse(age(&bundle.metadata)));
     let line = |bundle: &Bundle| {
         let version = display_version(&kardinal_policy::version(&bundle.spec));
         let name = name_of(&bundle.metadata);
@@ -182,11 +181,7 @@ pub(super) fn is_ours(world: &World<'_>, bundle: &Bundle) -> bool {
 }
 
 pub(super) fn steps_of<'a>(world: &World<'a>, bundle: &Bundle) -> Vec<&'a PromotionStep> {
-    let of_bundle = |step: &&PromotionStep| {
-        Some(&step.spec.bundle_ref) == bundle.metadata.name.as_ref()
-            && step.metadata.namespace == bundle.metadata.namespace
-    };
-    world.steps.iter().filter(of_bundle).collect()
+    world.steps.iter().filter(|step| is_step_of(step, bundle)).collect()
 }
 
 fn graph_of<'a>(world: &World<'a>, bundle: &Bundle) -> Option<&'a Graph> {
@@ -227,10 +222,4 @@ fn phase(bundle: &Bundle) -> Option<BundlePhase> {
 
 fn state(bundle: &Bundle, environment: &str) -> Option<PromotionState> {
     bundle.status.as_ref()?.environments.get(environment)?.state
-}
-
-/// Later is newer; Bundles of the same second are told apart by name.
-fn age(bundle: &Bundle) -> (Option<jiff::Timestamp>, String) {
-    let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    (created, name_of(&bundle.metadata).to_owned())
 }

@@ -4,6 +4,7 @@ use kardinal_api::kardinal::{
     Approval, BUNDLE_LABEL, Bundle, ENVIRONMENT_LABEL, Environment, GateEvidence, GateResult, GateStage,
     PIPELINE_LABEL, PolicyGate, PromotionState, SCOPE_LABEL,
 };
+use kardinal_object::{label_of, name_of};
 use kardinal_policy::{
     EnvironmentFacts, Facts, evaluate, guards, is_freeze, is_skip_permission, scope, speaks_for_organisation,
 };
@@ -12,9 +13,9 @@ use serde_json::Value;
 use super::choose::{Journey, split, steps_of};
 use super::{Gate, GateVerdict, World};
 use crate::bundle::{
-    GATE_TEMPLATE_LABEL, Route, UPSTREAMS_ANNOTATION, label_value, last_verified, name_of, pipeline_name,
-    template_of,
+    GATE_TEMPLATE_LABEL, Route, UPSTREAMS_ANNOTATION, last_verified, pipeline_name, template_of,
 };
+use crate::names::label_value;
 use crate::policy_gate::{Place, place_by_labels, place_in_graph};
 use crate::promotion_step::{is_behind, target, written_to};
 use crate::seal::{Door, sealed, sealed_previous};
@@ -50,7 +51,7 @@ pub(super) fn pauses<'a>(world: &World<'a>) -> impl Iterator<Item = &'a PolicyGa
     world.gates.iter().filter(move |gate| {
         is_freeze(gate)
             && gate.metadata.namespace == metadata.namespace
-            && label(gate, PIPELINE_LABEL) == Some(name.as_str())
+            && label_of(&gate.metadata, PIPELINE_LABEL) == Some(name.as_str())
     })
 }
 
@@ -67,7 +68,7 @@ fn paused(gate: &PolicyGate) -> Gate {
         eta: None,
         basis: Some(format!(
             "needs a person to run `kardinal resume {}`",
-            label(gate, PIPELINE_LABEL).unwrap_or_default()
+            label_of(&gate.metadata, PIPELINE_LABEL).unwrap_or_default()
         )),
         changes_at: None,
     }
@@ -83,9 +84,9 @@ fn existing(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
             continue;
         }
         let is_required = gate.metadata.name.as_ref().is_some_and(|name| required.contains(name));
-        let is_ours = label(gate, BUNDLE_LABEL) == Some(bundle.as_str())
-            && label(gate, ENVIRONMENT_LABEL) == Some(journey.environment.as_str())
-            && label(gate, GATE_TEMPLATE_LABEL).is_some();
+        let is_ours = label_of(&gate.metadata, BUNDLE_LABEL) == Some(bundle.as_str())
+            && label_of(&gate.metadata, ENVIRONMENT_LABEL) == Some(journey.environment.as_str())
+            && label_of(&gate.metadata, GATE_TEMPLATE_LABEL).is_some();
         if is_required || is_ours {
             let blocking = is_required || is_in_front(gate);
             rows.push(asked(world, journey, gate, place(journey, gate), blocking));
@@ -244,7 +245,7 @@ fn before(world: &World<'_>, journey: &Journey<'_>) -> Vec<String> {
 
 /// The template of an instance, where it was seen; a template is its own.
 fn template<'a>(world: &World<'a>, gate: &'a PolicyGate) -> Option<&'a PolicyGate> {
-    match label(gate, GATE_TEMPLATE_LABEL) {
+    match label_of(&gate.metadata, GATE_TEMPLATE_LABEL) {
         Some(_) => template_of(gate, world.gates),
         None => Some(gate),
     }
@@ -253,7 +254,7 @@ fn template<'a>(world: &World<'a>, gate: &'a PolicyGate) -> Option<&'a PolicyGat
 /// How people call a gate: by the name of its template, or what the label holds of it.
 fn title<'g>(template: Option<&'g PolicyGate>, gate: &'g PolicyGate) -> &'g str {
     let known = template.map(|template| name_of(&template.metadata));
-    known.or_else(|| label(gate, GATE_TEMPLATE_LABEL)).unwrap_or(name_of(&gate.metadata))
+    known.or_else(|| label_of(&gate.metadata, GATE_TEMPLATE_LABEL)).unwrap_or(name_of(&gate.metadata))
 }
 
 /// The gates that the Graph has not created yet.
@@ -396,10 +397,6 @@ fn others<'a>(world: &World<'a>, bundle: &Bundle) -> Vec<&'a Bundle> {
             && pipeline_name(other) == pipeline_name(bundle)
     };
     world.bundles.iter().filter(is_other).collect()
-}
-
-fn label<'g>(gate: &'g PolicyGate, key: &str) -> Option<&'g str> {
-    gate.metadata.labels.as_ref()?.get(key).map(String::as_str)
 }
 
 fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {

@@ -2,10 +2,12 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kardinal_api::kardinal::{Artifacts, Bundle, PromotionState, PromotionStep};
+use kardinal_object::name_of;
 
 use super::choose::Journey;
 use super::text::shell_word;
 use super::{Wait, WaitOn};
+use crate::bundle::is_emergency;
 use crate::promotion_step::{Ending, TRYING_AGAIN, ending, rollback_of};
 use crate::shard::shard_of;
 
@@ -78,7 +80,8 @@ fn remedy_of_health(secret: Option<&str>) -> String {
 /// Who can do something about a refusal, and what. Where that is not known nothing is promised.
 fn remedy_of_refusal(step: &PromotionStep, bundle: &Bundle, message: &str) -> String {
     let lower = message.to_lowercase();
-    match step.spec.git.as_ref().and_then(|git| git.secret_ref.as_deref()) {
+    let of_git = || step.spec.git.as_ref().and_then(|git| git.secret_ref.as_deref());
+    match secret_of_task(step).or_else(of_git) {
         _ if lower.contains("--allowed-hosts") => match shard_of(step) {
             Some(shard) => format!("needs the operator of the controllers or of the agent of shard {shard}"),
             None => "needs the operator of the controllers".to_owned(),
@@ -97,27 +100,39 @@ fn remedy_of_refusal(step: &PromotionStep, bundle: &Bundle, message: &str) -> St
     }
 }
 
+/// The Secret that the task names which the step is at: a task that calls others brings its own credentials.
+fn secret_of_task(step: &PromotionStep) -> Option<&str> {
+    let at = usize::try_from(step.status.as_ref()?.current_step_index?).ok()?;
+    step.spec.steps.as_ref()?.get(at)?.config.as_ref()?.get("secretRef")?.get("name")?.as_str()
+}
+
 /// The command that makes the Bundle again: the new one begins with the Pipeline as it is, and takes the old one's place.
-/// Users write what it is made of, so every word is quoted.
 fn start_anew(pipeline: &str, bundle: &Bundle) -> String {
     let target = bundle.spec.intent.as_ref().and_then(|intent| intent.target.as_deref());
-    let namespace = bundle.metadata.namespace.as_deref().unwrap_or_default();
-    let mut words = vec!["kardinal".to_owned()];
-    let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
     match (rollback_of(bundle), target) {
         // Made as any other Bundle it would be none.
-        (Some(_), Some(target)) => {
-            flag("rollback", pipeline.to_owned());
-            flag("--env", target.to_owned());
-        }
+        (Some(_), Some(target)) => roll_back_anew(pipeline, bundle, target),
         _ => {
-            flag("create", "bundle".to_owned());
-            words.push(pipeline.to_owned());
-            words.extend(carrying(bundle));
+            let begin = ["kardinal", "create", "bundle", pipeline].map(str::to_owned);
+            command(begin.into_iter().chain(carrying(bundle)), bundle)
         }
     }
-    words.extend(["-n".to_owned(), namespace.to_owned()]);
-    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// The same for a rollback. As long as it is there it is on its way, and the same is not made twice: it goes first.
+fn roll_back_anew(pipeline: &str, bundle: &Bundle, target: &str) -> String {
+    let delete = ["kubectl", "delete", "bundles.kardinal.io", name_of(&bundle.metadata)].map(str::to_owned);
+    let version = kardinal_policy::version(&bundle.spec);
+    let again = ["kardinal", "rollback", pipeline, "--env", target, "--to", &version].map(str::to_owned);
+    let emergency = is_emergency(bundle).then(|| "--emergency".to_owned());
+    format!("{} && {}", command(delete, bundle), command(again.into_iter().chain(emergency), bundle))
+}
+
+/// A command about the namespace of a Bundle. Users write what it is made of, so every word is quoted.
+fn command(words: impl IntoIterator<Item = String>, bundle: &Bundle) -> String {
+    let namespace = bundle.metadata.namespace.clone().unwrap_or_default();
+    let words = words.into_iter().chain(["-n".to_owned(), namespace]);
+    words.map(|word| shell_word(&word)).collect::<Vec<_>>().join(" ")
 }
 
 /// What a Bundle carries and where it goes, as flags of `kardinal create bundle`.

@@ -1,11 +1,11 @@
 //! What an environment has now, whatever is on its way there.
 
 use kardinal_api::kardinal::{Bundle, EnvironmentStatus, PromotionState};
+use kardinal_object::name_of;
 
 use super::choose::{Journey, is_ours, up_to_date};
 use super::text::display_version;
 use super::{Present, World};
-use crate::bundle::name_of;
 use crate::intent;
 use crate::promotion_step::rollback_of;
 

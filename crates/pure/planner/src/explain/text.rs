@@ -47,13 +47,16 @@ fn block(pipeline: &str, promotion: &Promotion, now: Timestamp) -> String {
     text
 }
 
-/// What an environment has is told where nothing else does: nothing is on its way, or what came has failed.
+/// What an environment has is told where nothing else does: nothing is on its way, what came has failed, or what is there was
+/// never found healthy.
 fn is_told(promotion: &Promotion, one: &Present) -> bool {
     let shown = promotion.bundle.as_ref() == Some(&one.bundle);
     match promotion.outcome {
         Outcome::Idle | Outcome::Failed => true,
         Outcome::Verified => !shown,
-        Outcome::Promoting | Outcome::Waiting | Outcome::Blocked => one.deleted,
+        Outcome::Promoting | Outcome::Waiting | Outcome::Blocked => {
+            one.deleted || (!shown && one.verified_at.is_none())
+        }
     }
 }
 

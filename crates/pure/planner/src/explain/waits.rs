@@ -2,13 +2,14 @@
 
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Approval, PromotionState};
+use kardinal_object::name_of;
 
 use super::choose::Journey;
 use super::gates::pauses;
 use super::outside::{action, silence};
 use super::text::{display_version, roughly};
 use super::{Gate, GateVerdict, Outcome, Promotion, Wait, WaitOn, World};
-use crate::bundle::{name_of, refusal, takes_back, why};
+use crate::bundle::{refusal, takes_back, why};
 use crate::promotion_step::{
     Ending, ending, holds_foreign_commits, lane, promoted_commit, pull_request_number,
 };

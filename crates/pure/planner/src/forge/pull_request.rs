@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use kardinal_api::forge::{
     Desired, MERGEABLE, PullRequest, PullRequestFile, PullRequestState, PullRequestStatus, Repository,
 };
+use kardinal_object::whole_second;
 
-use super::condition::{Judgement, whole_second};
-use crate::graph::Note;
+use crate::condition::{NewCondition, Note, Truth};
 
 /// The most files that a status lists.
 const FILES_LIMIT: usize = 1000;
@@ -106,7 +106,9 @@ pub fn plan_pull_request(snapshot: &PullRequestSnapshot<'_>) -> PullRequestPlan 
     let generation = pr.metadata.generation.unwrap_or_default();
     let number = old.number.unwrap_or_else(|| next_number(snapshot.numbers_taken));
     let outcome = decide(snapshot, &old);
-    let (condition, note) = outcome.judgement(snapshot).settle(&old.conditions, generation, snapshot.now);
+    let new = outcome.condition(snapshot);
+    let note = new.is_news(&old.conditions).then(|| new.note(outcome.is_trouble(&new)));
+    let condition = new.since(&old.conditions, Some(generation), snapshot.now);
     let mut status = PullRequestStatus {
         observed_generation: Some(generation),
         number: Some(number),
@@ -191,38 +193,40 @@ fn decide<'a>(snapshot: &PullRequestSnapshot<'a>, old: &PullRequestStatus) -> Ou
 }
 
 impl Outcome<'_> {
-    fn judgement(&self, snapshot: &PullRequestSnapshot<'_>) -> Judgement {
+    fn condition(&self, snapshot: &PullRequestSnapshot<'_>) -> NewCondition {
         let spec = &snapshot.pull_request.spec;
-        let (status, reason, message) = match self {
-            Outcome::Merged(_) => ("False", "Merged", format!("`{}` is in `{}`", spec.head, spec.base)),
-            Outcome::Closed => {
-                ("False", "Closed", "it was given up; set `spec.desired: open` to open it again".to_owned())
-            }
+        let (truth, reason, message) = match self {
+            Outcome::Merged(_) => (Truth::False, "Merged", format!("`{}` is in `{}`", spec.head, spec.base)),
+            Outcome::Closed => (
+                Truth::False,
+                "Closed",
+                "it was given up; set `spec.desired: open` to open it again".to_owned(),
+            ),
             Outcome::NoRepository { coming: true } => (
-                "Unknown",
+                Truth::Unknown,
                 "RepositoryNotReady",
                 format!("repository `{}` is being created", spec.repository),
             ),
             Outcome::NoRepository { coming: false } => (
-                "False",
+                Truth::False,
                 "RepositoryMissing",
                 format!("there is no Repository `{}` in this namespace; create it", spec.repository),
             ),
             Outcome::Missing { branch, reason } => (
-                "False",
+                Truth::False,
                 *reason,
                 format!("there is no branch `{branch}`; push it, or close the pull request"),
             ),
             Outcome::Nothing => (
-                "False",
+                Truth::False,
                 "NothingToMerge",
                 format!("`{}` has no commit that `{}` has not; push one", spec.head, spec.base),
             ),
             Outcome::Conflicts(files) => {
-                ("False", "Conflicts", conflict_message(files, &spec.base, &spec.head))
+                (Truth::False, "Conflicts", conflict_message(files, &spec.base, &spec.head))
             }
             Outcome::HeadMoved { asked, head } => (
-                "False",
+                Truth::False,
                 "HeadMoved",
                 format!(
                     "the merge was asked for `{asked}`, but `{}` is at `{head}`; look and ask again",
@@ -230,11 +234,15 @@ impl Outcome<'_> {
                 ),
             ),
             Outcome::Fits { .. } => {
-                ("True", "Mergeable", format!("`{}` fits into `{}`", spec.head, spec.base))
+                (Truth::True, "Mergeable", format!("`{}` fits into `{}`", spec.head, spec.base))
             }
         };
-        let quiet = matches!(self, Outcome::Merged(_) | Outcome::Closed);
-        Judgement { kind: MERGEABLE, status, reason, message, warning: status == "False" && !quiet }
+        NewCondition::new(MERGEABLE, truth, reason, message)
+    }
+
+    /// Whether somebody should look.
+    fn is_trouble(&self, condition: &NewCondition) -> bool {
+        condition.truth == Truth::False && !matches!(self, Outcome::Merged(_) | Outcome::Closed)
     }
 
     /// What the status says; what it does not speak of stays as it was.

@@ -3,8 +3,7 @@
 use jiff::Timestamp;
 use kardinal_api::forge::{READY, Repository, RepositoryStatus};
 
-use super::condition::Judgement;
-use crate::graph::Note;
+use crate::condition::{NewCondition, Note, Truth};
 
 /// Everything a decision about one Repository is made from.
 #[derive(Debug, Clone)]
@@ -64,31 +63,26 @@ pub fn plan_repository(snapshot: &RepositorySnapshot<'_>) -> RepositoryPlan {
     } else {
         Vec::new()
     };
-    let generation = meta.generation.unwrap_or_default();
-    let (condition, note) = judge(snapshot, fits).settle(&old.conditions, generation, snapshot.now);
+    let generation = Some(meta.generation.unwrap_or_default());
+    let ready = ready(snapshot, fits);
+    let note = ready.is_news(&old.conditions).then(|| ready.note(ready.truth == Truth::False));
     let namespace = meta.namespace.as_deref().unwrap_or_default();
     let name = meta.name.as_deref().unwrap_or_default();
     let prefix = snapshot.clone_prefix.trim_end_matches('/');
     let status = RepositoryStatus {
-        observed_generation: Some(generation),
+        observed_generation: generation,
         clone_url: snapshot.facts.as_ref().map(|_| format!("{prefix}/{namespace}/{name}.git")),
         head: snapshot.facts.as_ref().filter(|_| fits).and_then(|facts| facts.head.clone()),
-        conditions: vec![condition],
+        conditions: vec![ready.since(&old.conditions, generation, snapshot.now)],
     };
     RepositoryPlan { effects, status: (status != old).then_some(status), notes: note.into_iter().collect() }
 }
 
-fn judge(snapshot: &RepositorySnapshot<'_>, fits: bool) -> Judgement {
-    let judgement = |status, reason, message: &str| Judgement {
-        kind: READY,
-        status,
-        reason,
-        message: message.to_owned(),
-        warning: status == "False",
-    };
+fn ready(snapshot: &RepositorySnapshot<'_>, fits: bool) -> NewCondition {
+    let ready = |truth, reason: &'static str, message: &str| NewCondition::new(READY, truth, reason, message);
     match (snapshot.problem, &snapshot.facts) {
-        (Some(problem), _) => judgement("False", "Refused", problem),
-        (None, Some(_)) if fits => judgement("True", "Served", "it can be cloned and pushed to"),
-        (None, _) => judgement("Unknown", "Creating", "it is being created"),
+        (Some(problem), _) => ready(Truth::False, "Refused", problem),
+        (None, Some(_)) if fits => ready(Truth::True, "Served", "it can be cloned and pushed to"),
+        (None, _) => ready(Truth::Unknown, "Creating", "it is being created"),
     }
 }

@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kardinal_api::graph::{Graph, GraphRevision, GraphRevisionSpec, KindReference};
-use kardinal_graph::{
-    Action, Changed, Fence, Gvk, NodeState, ObjectId, Outcome, Permit, Step, Teardown, Wait, Walker,
-};
+use kardinal_graph::{Action, Changed, Fence, NodeState, Outcome, Permit, Step, Teardown, Wait, Walker};
+use kardinal_object::{Gvk, ObjectId, name_of};
 
 use super::report::left_behind;
-use super::{Checked, FINALIZER, Running, Snapshot, check, fence, name_of, owner};
+use super::{Checked, FINALIZER, Running, Snapshot, check, fence, owner};
 
 /// How many superseded revisions are kept.
 const REVISIONS_KEPT: usize = 5;
@@ -163,7 +162,7 @@ fn prelude(running: &Running, snapshot: &Snapshot<'_>, actions: &[Action]) -> Ve
     if !has_finalizer(graph) {
         stages.push(vec![Effect::AddFinalizer]);
     }
-    let name = revision_name(&name_of(&graph.metadata), running.generation);
+    let name = revision_name(name_of(&graph.metadata), running.generation);
     let newest = snapshot.revisions.last();
     let known = snapshot.revisions.iter().any(|revision| name_of(&revision.metadata) == name)
         || newest.is_some_and(|revision| revision.spec.hash == running.graph.hash());
@@ -187,7 +186,7 @@ fn superseded(snapshot: &Snapshot<'_>, running: &Running) -> Vec<Effect> {
     let old = snapshot.revisions.iter().take(count);
     old.filter(|revision| revision.spec.generation != running.generation)
         .map(|revision| Effect::DropRevision {
-            name: name_of(&revision.metadata),
+            name: name_of(&revision.metadata).to_owned(),
             uid: revision.metadata.uid.clone().unwrap_or_default(),
         })
         .collect()
@@ -247,7 +246,7 @@ pub fn revision_name(graph: &str, generation: i64) -> String {
 
 fn revision(graph: &Graph, running: &Running, name: String) -> GraphRevision {
     let spec = GraphRevisionSpec {
-        graph_name: name_of(&graph.metadata),
+        graph_name: name_of(&graph.metadata).to_owned(),
         generation: running.generation,
         hash: running.graph.hash().to_owned(),
         nodes: graph.spec.nodes.clone(),
@@ -264,7 +263,7 @@ fn owner_reference(graph: &Graph) -> OwnerReference {
     OwnerReference {
         api_version: format!("{}/{}", kardinal_api::graph::GROUP, kardinal_api::graph::VERSION),
         kind: "Graph".to_owned(),
-        name: name_of(&graph.metadata),
+        name: name_of(&graph.metadata).to_owned(),
         uid: graph.metadata.uid.clone().unwrap_or_default(),
         controller: Some(true),
         block_owner_deletion: Some(true),

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kardinal_api::graph::{self as api, Graph, GraphStatus, KindReference, NodeStatus, ObjectReference};
-use kardinal_graph::{NodeReport, NodeState, ObjectId, Wait, WaitReason};
+use kardinal_graph::{NodeReport, NodeState, Wait, WaitReason};
+use kardinal_object::{ObjectId, name_of};
 
 use super::plan::{kind_reference, recorded_kinds, revision_name};
-use super::{Checked, Memory, Plan, name_of};
+use super::{Checked, Memory, Plan};
+use crate::condition::{self, NewCondition, Note, Truth};
 
 /// What one pass tells.
 #[derive(Debug)]
@@ -21,17 +23,6 @@ pub struct Report {
     pub urgent: bool,
 }
 
-/// A transition worth an Event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    /// Whether somebody should look.
-    pub warning: bool,
-    /// The condition's reason.
-    pub reason: String,
-    /// The condition's message.
-    pub message: String,
-}
-
 /// Folds a pass into the Graph's status.
 pub fn report(graph: &Graph, checked: &Checked, plan: &Plan, memory: &Memory, now: Timestamp) -> Report {
     let old = graph.status.clone().unwrap_or_default();
@@ -40,31 +31,24 @@ pub fn report(graph: &Graph, checked: &Checked, plan: &Plan, memory: &Memory, no
         Some(walker) => walker.reports().map(|(id, report)| node_status(id, report)).collect(),
         None => Vec::new(),
     };
-    let judged = [
+    let new = [
         Some(compiled(checked)),
         Some(ready(checked, plan, memory)),
         plan.teardown.as_deref().and_then(finalizer_skipped),
         plan.teardown.as_deref().and_then(teardown_blocked),
-        left_behind(&plan.left).map(|message| Judgement {
-            type_: api::LEFT_BEHIND,
-            status: "True",
-            reason: "NotAllowed".to_owned(),
-            message,
-        }),
+        left_behind(&plan.left)
+            .map(|message| NewCondition::new(api::LEFT_BEHIND, Truth::True, "NotAllowed", message)),
     ];
-    let mut notes = Vec::new();
-    let conditions = judged
-        .into_iter()
-        .flatten()
-        .map(|judgement| judgement.condition(&old.conditions, generation, now, &mut notes))
-        .collect();
+    let new: Vec<NewCondition> = new.into_iter().flatten().collect();
+    let notes: Vec<Note> = new.iter().filter_map(|new| note(new, &old.conditions)).collect();
+    let conditions = new.into_iter().map(|new| new.since(&old.conditions, Some(generation), now)).collect();
     let status = GraphStatus {
         observed_generation: Some(generation),
         conditions,
         revision: checked
             .running
             .as_ref()
-            .map(|running| revision_name(&name_of(&graph.metadata), running.generation)),
+            .map(|running| revision_name(name_of(&graph.metadata), running.generation)),
         kinds: kinds(graph, memory),
         nodes: in_room(nodes),
     };
@@ -96,94 +80,56 @@ fn in_room(mut nodes: Vec<NodeStatus>) -> Vec<NodeStatus> {
     nodes
 }
 
-/// A condition before it knows when it last changed.
-struct Judgement {
-    type_: &'static str,
-    status: &'static str,
-    reason: String,
-    message: String,
+/// The Event about a condition, when its status is another one, or there is another trouble.
+fn note(new: &NewCondition, old: &[Condition]) -> Option<Note> {
+    let same = condition::find(old, new.type_).filter(|before| condition::is(before, new.truth));
+    let warning = new.truth == Truth::False || new.type_ == api::LEFT_BEHIND;
+    same.is_none_or(|before| warning && before.reason != new.reason).then(|| new.note(warning))
 }
 
-impl Judgement {
-    fn condition(
-        self,
-        old: &[Condition],
-        generation: i64,
-        now: Timestamp,
-        notes: &mut Vec<Note>,
-    ) -> Condition {
-        let before = old.iter().find(|condition| condition.type_ == self.type_);
-        let same_status = before.filter(|before| before.status == self.status);
-        let warning = self.status == "False" || self.type_ == api::LEFT_BEHIND;
-        if same_status.is_none_or(|before| warning && before.reason != self.reason) {
-            notes.push(Note { warning, reason: self.reason.clone(), message: self.message.clone() });
-        }
-        Condition {
-            type_: self.type_.to_owned(),
-            status: self.status.to_owned(),
-            reason: self.reason,
-            message: self.message,
-            observed_generation: Some(generation),
-            // Conditions carry whole seconds.
-            last_transition_time: same_status
-                .map_or_else(|| Time(whole_second(now)), |before| before.last_transition_time.clone()),
-        }
-    }
-}
-
-fn compiled(checked: &Checked) -> Judgement {
+fn compiled(checked: &Checked) -> NewCondition {
     match checked.problems.first() {
-        None => Judgement {
-            type_: api::COMPILED,
-            status: "True",
-            reason: "Compiled".to_owned(),
-            message: "all expressions compile and the nodes have an order".to_owned(),
-        },
+        None => {
+            let message = "all expressions compile and the nodes have an order";
+            NewCondition::new(api::COMPILED, Truth::True, "Compiled", message)
+        }
         Some(first) => {
             let messages: Vec<String> = checked.problems.iter().take(10).map(ToString::to_string).collect();
-            Judgement {
-                type_: api::COMPILED,
-                status: "False",
-                reason: first.reason.to_string(),
-                message: messages.join("; "),
-            }
+            let reason = first.reason.to_string();
+            NewCondition::new(api::COMPILED, Truth::False, reason, messages.join("; "))
         }
     }
 }
 
-fn ready(checked: &Checked, plan: &Plan, memory: &Memory) -> Judgement {
-    let judgement = |status, reason: &str, message: String| Judgement {
-        type_: api::READY,
-        status,
-        reason: reason.to_owned(),
-        message,
-    };
+fn ready(checked: &Checked, plan: &Plan, memory: &Memory) -> NewCondition {
+    let ready =
+        |truth, reason: &'static str, message: String| NewCondition::new(api::READY, truth, reason, message);
     if let Some(waits) = &plan.teardown {
-        return judgement(
-            "Unknown",
+        return ready(
+            Truth::Unknown,
             "Terminating",
             sentence(waits).unwrap_or_else(|| "objects are removed in reverse order".to_owned()),
         );
     }
     let (Some(_), Some(walker)) = (&checked.running, &memory.walker) else {
-        return judgement("False", "NotCompiled", "correct the problems that `Compiled` lists".to_owned());
+        return ready(Truth::False, "NotCompiled", "correct the problems that `Compiled` lists".to_owned());
     };
     if !checked.problems.is_empty() {
         let message = "the newest edit does not compile; the last good revision goes on running";
-        return judgement("False", "NotCompiled", message.to_owned());
+        return ready(Truth::False, "NotCompiled", message.to_owned());
     }
     let worst = walker.reports().map(|(_, report)| report.state).max().unwrap_or(NodeState::Ready);
     let such: Vec<(&str, &NodeReport)> =
         walker.reports().filter(|(_, report)| report.state == worst).collect();
-    let status = match worst {
+    let truth = match worst {
         NodeState::Ready | NodeState::Excluded => {
             return match sentence(walker.removing()) {
-                Some(message) => judgement("Unknown", "Pruning", message),
-                None => judgement("True", "Ready", "all nodes are applied and ready".to_owned()),
+                Some(message) => ready(Truth::Unknown, "Pruning", message),
+                None => ready(Truth::True, "Ready", "all nodes are applied and ready".to_owned()),
             };
         }
-        NodeState::NotReady | NodeState::Pending | NodeState::Blocked => "Unknown",
-        NodeState::Conflict | NodeState::Error | NodeState::SystemError => "False",
+        NodeState::NotReady | NodeState::Pending | NodeState::Blocked => Truth::Unknown,
+        NodeState::Conflict | NodeState::Error | NodeState::SystemError => Truth::False,
     };
     let names: Vec<&str> = such.iter().map(|(id, _)| *id).take(5).collect();
     let more = such.len().saturating_sub(names.len());
@@ -195,21 +141,16 @@ fn ready(checked: &Checked, plan: &Plan, memory: &Memory) -> Judgement {
     if !detail.is_empty() {
         message.push_str(&format!(": {detail}"));
     }
-    judgement(status, worst.as_str(), message)
+    ready(truth, worst.as_str(), message)
 }
 
-fn finalizer_skipped(waits: &[Wait]) -> Option<Judgement> {
+fn finalizer_skipped(waits: &[Wait]) -> Option<NewCondition> {
     let skipped: Vec<Wait> =
         waits.iter().filter(|wait| wait.why == WaitReason::FinalizerSkipped).cloned().collect();
-    Some(Judgement {
-        type_: api::FINALIZER_SKIPPED,
-        status: "True",
-        reason: "NotRendered".to_owned(),
-        message: sentence(&skipped)?,
-    })
+    Some(NewCondition::new(api::FINALIZER_SKIPPED, Truth::True, "NotRendered", sentence(&skipped)?))
 }
 
-fn teardown_blocked(waits: &[Wait]) -> Option<Judgement> {
+fn teardown_blocked(waits: &[Wait]) -> Option<NewCondition> {
     let blocking: Vec<Wait> = waits
         .iter()
         .filter(|wait| {
@@ -217,12 +158,7 @@ fn teardown_blocked(waits: &[Wait]) -> Option<Judgement> {
         })
         .cloned()
         .collect();
-    Some(Judgement {
-        type_: api::TEARDOWN_BLOCKED,
-        status: "True",
-        reason: "Waiting".to_owned(),
-        message: sentence(&blocking)?,
-    })
+    Some(NewCondition::new(api::TEARDOWN_BLOCKED, Truth::True, "Waiting", sentence(&blocking)?))
 }
 
 /// Which objects stay and why; `None` when there are none.
@@ -294,8 +230,4 @@ fn object_reference(id: &ObjectId) -> ObjectReference {
         namespace: id.namespace.clone(),
         name: id.name.clone(),
     }
-}
-
-fn whole_second(now: Timestamp) -> Timestamp {
-    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }

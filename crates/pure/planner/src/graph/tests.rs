@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kardinal_api::graph::{Graph, GraphSpec, Node, NodeState};
-use kardinal_graph::{Action, Changed, Gvk, KindScope, ObjectId, Observed, Outcome, Seen, Selector};
+use kardinal_graph::{Action, Changed, Observed, Outcome, Seen, Selector};
+use kardinal_object::{Gvk, KindScope, ObjectId};
 use serde_json::{Value, json};
 
 use super::plan::{Effect, Memory, revision_name};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kardinal_api::kardinal::PromotionStepSpec;
-use kardinal_graph::Gvk;
+use kardinal_object::Gvk;
 use serde_json::Value;
 
 use super::{Chosen, HealthFacts, Target, Unknown, choose, related};

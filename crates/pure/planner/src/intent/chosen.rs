@@ -2,9 +2,16 @@
 
 use kardinal_api::kardinal::Bundle;
 
-/// The Bundle of this name, or the only one of this version, which may be written with or without a `v`. Otherwise the names
-/// of those that have the version.
-pub fn chosen<'a>(bundles: &'a [Bundle], wanted: &str) -> Result<&'a Bundle, Vec<&'a str>> {
+use super::history::is_verified;
+
+/// The Bundle of this name, or one of this version, which may be written with or without a `v`: one that was verified in the
+/// environment, if there is one. Where Bundles of one version carry different things nobody knows which one is meant: the
+/// answer is their names.
+pub fn chosen<'a>(
+    bundles: &'a [Bundle],
+    wanted: &str,
+    environment: &str,
+) -> Result<&'a Bundle, Vec<&'a str>> {
     if let Some(named) = bundles.iter().find(|bundle| bundle.metadata.name.as_deref() == Some(wanted)) {
         return Ok(named);
     }
@@ -15,7 +22,10 @@ pub fn chosen<'a>(bundles: &'a [Bundle], wanted: &str) -> Result<&'a Bundle, Vec
     };
     let found: Vec<&Bundle> = bundles.iter().filter(has_it).collect();
     match found.as_slice() {
-        [only] => Ok(only),
+        // Every promotion and rollback makes another Bundle of what an earlier one has brought.
+        [first, others @ ..] if others.iter().all(|one| one.spec.artifacts == first.spec.artifacts) => {
+            Ok(found.iter().copied().find(|one| is_verified(one, environment)).unwrap_or(first))
+        }
         _ => Err(found.into_iter().filter_map(|bundle| bundle.metadata.name.as_deref()).collect()),
     }
 }
@@ -40,15 +50,18 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_is_found_by_its_name_or_by_a_version_that_only_it_has() {
+    fn a_bundle_is_found_by_its_name_or_by_a_version_that_says_what_it_carries() {
         let all = [
             bundle("one", "1.3.0"),
             bundle("two", "v1.4.0"),
             bundle("three", "1.5.0"),
             bundle("v1.3.0", "1.5.0"),
+            bundle("one-again", "1.3.0"),
         ];
+        let mut all = all.to_vec();
+        all[2].spec.artifacts.images[0].digest = Some(format!("sha256:{}", "c".repeat(64)));
         let name = |wanted: &str| {
-            chosen(&all, wanted).map(|bundle| bundle.metadata.name.as_deref().unwrap_or_default())
+            chosen(&all, wanted, "prod").map(|bundle| bundle.metadata.name.as_deref().unwrap_or_default())
         };
         assert_eq!(name("one"), Ok("one"));
         assert_eq!(name("1.3.0"), Ok("one"));
@@ -60,5 +73,11 @@ mod tests {
         for nobody in ["", "v", "9.9.9", "vone", "1.3"] {
             assert_eq!(name(nobody), Err(Vec::new()), "{nobody}");
         }
+        let verified = json!({"environments": {"prod": {"verifiedAt": "2026-04-09T10:00:00Z"}}});
+        let mut all = all.clone();
+        all[4].status = serde_json::from_value(verified).unwrap();
+        let found = |environment| chosen(&all, "1.3.0", environment).unwrap().metadata.name.clone();
+        assert_eq!(found("prod").as_deref(), Some("one-again"), "a rollback goes to what was verified there");
+        assert_eq!(found("dev").as_deref(), Some("one"));
     }
 }

@@ -7,10 +7,12 @@ use kardinal_api::kardinal::{
     Artifacts, Bundle, BundleIntent, BundleSpec, BundleType, GitCommit, IMAGE_MESSAGE, ImageArtifact,
     PIPELINE_LABEL, Pipeline, Provenance,
 };
+use kardinal_object::name_of;
 
 use super::request::SOURCE_ANNOTATION;
-use crate::bundle::names::{fit, slug};
-use crate::bundle::{EMERGENCY_LABEL, Problem, ROLLBACK_LABEL, Route, name_of};
+use crate::bundle::{EMERGENCY_LABEL, ROLLBACK_LABEL, Route};
+use crate::names::{fit, slug};
+use crate::problem::Problem;
 
 /// The longest head of a name that still leaves room for a dash and the seconds.
 pub(super) const HEAD: usize = 52;

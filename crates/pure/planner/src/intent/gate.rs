@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, GateOverride, PIPELINE_LABEL, Pipeline, PolicyGate, PolicyGateSpec};
+use kardinal_object::name_of;
 use serde_json::{Value, json};
 
-use crate::bundle::names::label_value;
-use crate::bundle::{
-    FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, Problem, name_of, pipeline_name,
-};
+use crate::bundle::{FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, pipeline_name};
+use crate::names::label_value;
+use crate::problem::Problem;
 
 /// How many overrides a gate can hold.
 const OVERRIDES: usize = 100;

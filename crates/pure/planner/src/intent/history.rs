@@ -9,9 +9,10 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Artifacts, Bundle, BundleType, EnvironmentStatus, PromotionState};
+use kardinal_object::{name_of, whole_second};
 
-use crate::bundle::report::whole_second;
-use crate::bundle::{Problem, READY, is_finished, name_of};
+use crate::bundle::{READY, is_finished};
+use crate::problem::Problem;
 
 /// The field of a problem that goes away when somebody insists.
 pub const FORCE: &str = "force";
@@ -34,8 +35,8 @@ pub struct History<'a> {
 pub enum Objection {
     /// The last attempt to bring it there failed. The Bundle that tried, and what its step said.
     Failed(String, Option<String>),
-    /// It was there, and somebody or a failure went back. The Bundle that took it back.
-    TakenBack(String),
+    /// It was there, and somebody or a failure went back. The Bundle that took it back, unless that is gone.
+    TakenBack(Option<String>),
 }
 
 impl Objection {
@@ -48,7 +49,8 @@ impl Objection {
                 (format!("`{version}` has failed in `{environment}`, with `{bundle}`{said}"), "has failed")
             }
             Objection::TakenBack(bundle) => {
-                (format!("`{version}` was taken back in `{environment}` by `{bundle}`"), "was taken back")
+                let by = bundle.map(|bundle| format!(" by `{bundle}`")).unwrap_or_default();
+                (format!("`{version}` was taken back in `{environment}`{by}"), "was taken back")
             }
         };
         Problem::new(FORCE, message).hint(format!("`--force` brings it there although it {hint}"))
@@ -81,6 +83,11 @@ impl<'a> History<'a> {
             .filter(|bundle| reached(bundle, environment))
             .max_by_key(|bundle| arrival(bundle, bundles, environment))?;
         Some(History::of(bundles, environment, last.spec.kind()))
+    }
+
+    /// Every arrival, the first first.
+    pub(super) fn arrivals(&self) -> &[&'a Bundle] {
+        &self.arrivals
     }
 
     /// The Bundle whose change the environment has now, healthy or not.
@@ -147,7 +154,7 @@ impl<'a> History<'a> {
         }
         let mut later = self.arrivals.iter().skip_while(|one| !is_same(one, last)).skip(1);
         let by = later.find(|one| taken_back(one).is_some())?;
-        Some(Objection::TakenBack(name_of(&by.metadata).to_owned()))
+        Some(Objection::TakenBack(Some(name_of(&by.metadata).to_owned())))
     }
 
     /// The Bundles that were verified here, the newest first; for hints.
@@ -263,7 +270,7 @@ fn is_same(one: &Bundle, other: &Bundle) -> bool {
 }
 
 /// Whether a Bundle carries at least the kinds of things that one of a type does.
-pub(super) fn carries_kind(bundle: &Bundle, kind: BundleType) -> bool {
+pub(crate) fn carries_kind(bundle: &Bundle, kind: BundleType) -> bool {
     bundle.spec.kind() == kind || bundle.spec.kind() == BundleType::Mixed
 }
 
@@ -279,7 +286,7 @@ pub(super) fn parts(bundle: &Bundle, kind: BundleType) -> Artifacts {
 
 /// What an environment has now, one Bundle for each kind of things, the one that came last first. A mixed Bundle of which
 /// one part was replaced since is not what the environment has.
-pub(super) fn presents<'a>(bundles: &[&'a Bundle], environment: &str) -> Vec<&'a Bundle> {
+pub(crate) fn presents<'a>(bundles: &[&'a Bundle], environment: &str) -> Vec<&'a Bundle> {
     let present = |kind| History::of(bundles, environment, kind).present();
     let (images, config) = (present(BundleType::Image), present(BundleType::Config));
     let whole = |bundle: &&Bundle| {

@@ -6,7 +6,8 @@ use kardinal_api::kardinal::{
 };
 use serde::Deserialize;
 
-use crate::bundle::{Problem, Route};
+use crate::bundle::Route;
+use crate::problem::Problem;
 
 /// The few lines that `kardinal init` reads.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -1,6 +1,6 @@
 //! Names that came from outside, before they become part of a path: whatever is not a name of Kubernetes stops here.
 
-use super::Problem;
+use crate::problem::Problem;
 
 /// The longest name of an object.
 const NAME: usize = 253;

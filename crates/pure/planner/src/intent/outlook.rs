@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 
 use kardinal_api::kardinal::{Approval, Bundle, GateStage, Pipeline, PolicyGate};
+use kardinal_object::name_of;
 use serde::Serialize;
 
-use super::history::History;
+use super::history::{History, parts};
 use super::present::gone;
-use crate::bundle::problem::listed;
-use crate::bundle::{Problem, Route, Templates, gives_way, name_of};
+use crate::bundle::{Route, Templates, gives_way};
 use crate::explain::display_version;
+use crate::problem::{Problem, listed};
 
 /// The way of a Bundle that is about to be created.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -54,15 +55,19 @@ pub fn outlook(
     let legs = route.stops().iter().map(|stop| {
         let environment = stop.environment.name.as_str();
         let kind = bundle.spec.kind();
-        let lost = gone(pipeline, bundles, environment, kind).map(|one| one.version.clone());
-        let present = || {
-            let present = History::of(bundles, environment, kind).present();
-            present.map(|bundle| kardinal_policy::version(&bundle.spec))
-        };
+        let lost = gone(pipeline, bundles, environment, kind);
+        let present = History::of(bundles, environment, kind).present().filter(|_| lost.is_none());
+        let (from, to) = present.map_or_else(
+            || (lost.map(|one| one.version.clone()), kardinal_policy::version(&bundle.spec)),
+            |present| {
+                let (from, to) = told_apart(present, bundle);
+                (Some(from), to)
+            },
+        );
         Leg {
             environment: environment.to_owned(),
-            from: lost.or_else(present),
-            to: kardinal_policy::version(&bundle.spec),
+            from,
+            to,
             pull_request: stop.environment.approval() == Approval::PrReview,
             gates: in_front(&templates, environment, &stop.upstreams),
         }
@@ -72,6 +77,24 @@ pub fn outlook(
     let supersedes = supersedes.map(|other| name_of(&other.metadata).to_owned());
     Ok(Outlook { legs, supersedes: supersedes.collect() })
 }
+
+/// The versions of two Bundles: with their digests, where only these tell that they carry something else.
+fn told_apart(from: &Bundle, to: &Bundle) -> (String, String) {
+    let kind = to.spec.kind();
+    let (old, new) = (kardinal_policy::version(&from.spec), kardinal_policy::version(&to.spec));
+    if old != new || parts(from, kind) == parts(to, kind) {
+        return (old, new);
+    }
+    let digest = |bundle: &Bundle, version: String| {
+        let images = bundle.spec.artifacts.images.iter();
+        let digest = images.filter_map(|image| image.digest.as_deref()).next().unwrap_or("another digest");
+        format!("{version} ({})", digest.get(..DIGEST).unwrap_or(digest))
+    };
+    (digest(from, old), digest(to, new))
+}
+
+/// How much of a digest is shown.
+const DIGEST: usize = "sha256:".len() + 12;
 
 /// The gates that hold an environment: those before it, and those behind the environments directly before it.
 fn in_front(templates: &Templates<'_>, environment: &str, upstreams: &[&str]) -> Vec<String> {

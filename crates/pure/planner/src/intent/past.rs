@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 
 use kardinal_api::kardinal::{Bundle, BundlePhase, EnvironmentStatus, PromotionState};
+use kardinal_object::name_of;
 use serde::Serialize;
 
 use super::history::{came, entry, is_under_way};
-use crate::bundle::{is_rollback, name_of};
+use crate::bundle::is_rollback;
 
 /// One promotion of one Bundle to one environment.
 #[derive(Clone, Debug, PartialEq, Serialize)]

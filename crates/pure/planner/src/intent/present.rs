@@ -7,11 +7,12 @@ use std::cmp::Reverse;
 
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, BundleType, Pipeline, Predecessor, Presence};
+use kardinal_object::name_of;
 
 use super::history::{
-    History, came, carries_kind, entry, has_failed, is_verified, presents as brought, reached, taken_back,
+    History, Objection, came, carries_kind, entry, is_verified, presents as brought, reached, taken_back,
 };
-use crate::bundle::name_of;
+use super::ledger;
 
 /// One thing that an environment has.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +39,7 @@ impl Present<'_> {
                     verified_at: entry.and_then(|entry| entry.verified_at),
                     rollback_of: taken_back(bundle).map(str::to_owned),
                     before: None,
+                    earlier: Vec::new(),
                 }
             }
         }
@@ -73,7 +75,9 @@ pub(crate) fn gone<'a>(
     let last = known
         .filter(|one| one.environment == environment && meet(one.kind, kind))
         .max_by_key(|one| arrived(one))?;
-    let exists = bundles.iter().any(|bundle| name_of(&bundle.metadata) == last.bundle);
+    // Another one may have got its name, and has not come here.
+    let is_it = |bundle: &&Bundle| name_of(&bundle.metadata) == last.bundle && reached(bundle, environment);
+    let exists = bundles.iter().any(is_it);
     let is_later = |bundle: &&Bundle| {
         carries_kind(bundle, kind)
             && reached(bundle, environment)
@@ -82,8 +86,7 @@ pub(crate) fn gone<'a>(
     (!exists && !bundles.iter().copied().any(|bundle| is_later(&bundle))).then_some(last)
 }
 
-/// A record of what an environment has, with what it was healthy with before: the newest version that is known to stand
-/// below, from the Bundles that exist or from the last record.
+/// A record of what an environment has, with what it was healthy with before.
 pub(crate) fn with_before(
     pipeline: &Pipeline,
     bundles: &[&Bundle],
@@ -92,22 +95,8 @@ pub(crate) fn with_before(
 ) -> Presence {
     let presence = present.recorded(environment);
     let Present::Bundle(bundle) = present else { return presence };
-    let below = History::of(bundles, environment, presence.kind).below(bundle).map(|good| Predecessor {
-        bundle: name_of(&good.metadata).to_owned(),
-        version: kardinal_policy::version(&good.spec),
-        verified_at: entry(good, environment).and_then(|entry| entry.verified_at),
-        rollback_of: taken_back(good).map(str::to_owned),
-    });
-    // What goes back lies below what the record tells of another Bundle.
-    let last = record_of(pipeline, environment, presence.kind)
-        .filter(|last| last.bundle == presence.bundle || taken_back(bundle).is_none());
-    let remembered = last.and_then(|last| match last.bundle == presence.bundle {
-        true => last.before.clone(),
-        false if last.version == presence.version => last.before.clone(),
-        false => healthy(last),
-    });
-    let before = below.into_iter().chain(remembered).max_by_key(|one| one.verified_at);
-    Presence { before, ..presence }
+    let mut below = ledger::below(pipeline, bundles, environment, bundle).unwrap_or_default().into_iter();
+    Presence { before: below.next(), earlier: below.collect(), ..presence }
 }
 
 /// What an environment goes back to from a Bundle.
@@ -119,8 +108,8 @@ pub(crate) struct WayBack<'a> {
     pub(crate) lost: Option<Predecessor>,
 }
 
-/// What an environment goes back to where the Bundle of the version that it was healthy with before may be deleted. `good`
-/// is what the Bundles alone say: without the deleted one they may take a version for good that it had taken back.
+/// What an environment goes back to where the Bundles of versions that it was healthy with before may be deleted. `good` is
+/// what the Bundles alone say: without those that are gone they may take a version for good that was taken back, or miss one.
 pub(crate) fn way_back<'a>(
     pipeline: &Pipeline,
     bundles: &[&'a Bundle],
@@ -128,62 +117,44 @@ pub(crate) fn way_back<'a>(
     current: &Bundle,
     good: Option<&'a Bundle>,
 ) -> WayBack<'a> {
-    let Some(lost) = lost_predecessor(pipeline, bundles, environment, current, good) else {
+    let version = kardinal_policy::version(&current.spec);
+    let below = ledger::below(pipeline, bundles, environment, current).unwrap_or_default();
+    let is_other_build = good.is_some_and(|good| kardinal_policy::version(&good.spec) == version);
+    if below.is_empty() || is_other_build {
         return WayBack { good, lost: None };
-    };
-    let has_it = |bundle: &&Bundle| {
-        kardinal_policy::version(&bundle.spec) == lost.version
-            && carries_kind(bundle, current.spec.kind())
-            && is_verified(bundle, environment)
-            && !has_failed(bundle, environment)
-    };
-    let same = bundles.iter().copied().filter(has_it).max_by_key(|bundle| came(bundle, environment));
-    match same {
-        Some(_) => WayBack { good: same, lost: None },
-        None => {
-            let was_taken_back =
-                |good: &&Bundle| lost.rollback_of.as_deref() == Some(name_of(&good.metadata));
-            WayBack { good: good.filter(|good| !was_taken_back(good)), lost: Some(lost) }
+    }
+    let brings = |bundle: &Bundle, one: &Predecessor| kardinal_policy::version(&bundle.spec) == one.version;
+    let trusted = good.filter(|good| below.iter().any(|one| brings(good, one)));
+    let history = History::of(bundles, environment, current.spec.kind());
+    let has_failed = |bundle: &Bundle| matches!(history.objection(bundle), Some(Objection::Failed(..)));
+    let mut lost = None;
+    for one in below.into_iter().filter(|one| one.version != version) {
+        if let Some(trusted) = trusted.filter(|good| brings(good, &one)) {
+            return WayBack { good: Some(trusted), lost };
+        }
+        let has_it = |bundle: &&Bundle| {
+            brings(bundle, &one)
+                && carries_kind(bundle, current.spec.kind())
+                && is_verified(bundle, environment)
+        };
+        match bundles.iter().copied().filter(has_it).max_by_key(|bundle| came(bundle, environment)) {
+            None => {
+                lost.get_or_insert(one);
+            }
+            // The Bundles alone would choose another one: this one has failed since.
+            Some(same) if trusted.is_some() || has_failed(same) => {}
+            Some(same) => return WayBack { good: Some(same), lost },
         }
     }
+    WayBack { good: None, lost }
 }
 
-/// The version that an environment was healthy with before a Bundle came, where the Bundle that brought that version does
-/// not exist any more and no later one does: `good` lies further back.
-fn lost_predecessor(
-    pipeline: &Pipeline,
-    bundles: &[&Bundle],
+/// The last record of one kind of things in an environment.
+pub(super) fn record_of<'a>(
+    pipeline: &'a Pipeline,
     environment: &str,
-    current: &Bundle,
-    good: Option<&Bundle>,
-) -> Option<Predecessor> {
-    let last = record_of(pipeline, environment, current.spec.kind())?;
-    let before = match last.bundle == name_of(&current.metadata) {
-        true => last.before.clone()?,
-        // The arrival of the Bundle is not on record yet.
-        false if arrived(last) <= came(current, environment) => healthy(last)?,
-        false => return None,
-    };
-    let exists = bundles.iter().any(|bundle| name_of(&bundle.metadata) == before.bundle);
-    let verified_at = |bundle: &Bundle| entry(bundle, environment).and_then(|entry| entry.verified_at);
-    let is_missed = good.is_none_or(|good| {
-        kardinal_policy::version(&good.spec) != before.version && verified_at(good) < before.verified_at
-    });
-    let is_other = kardinal_policy::version(&current.spec) != before.version;
-    (!exists && is_missed && is_other).then_some(before)
-}
-
-/// What a record says the environment was healthy with last.
-fn healthy(record: &Presence) -> Option<Predecessor> {
-    if record.verified_at.is_none() {
-        return record.before.clone();
-    }
-    let (bundle, version) = (record.bundle.clone(), record.version.clone());
-    let rollback_of = record.rollback_of.clone();
-    Some(Predecessor { bundle, version, verified_at: record.verified_at, rollback_of })
-}
-
-fn record_of<'a>(pipeline: &'a Pipeline, environment: &str, kind: BundleType) -> Option<&'a Presence> {
+    kind: BundleType,
+) -> Option<&'a Presence> {
     let known = pipeline.status.iter().flat_map(|status| &status.environments);
     known.filter(|one| one.environment == environment && one.kind == kind).max_by_key(|one| arrived(one))
 }

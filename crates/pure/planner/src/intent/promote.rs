@@ -2,13 +2,15 @@
 
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, Presence};
+use kardinal_object::{age, name_of};
 
 use super::create::up_to;
-use super::history::{History, Objection, came, carries_kind, is_verified, reached};
+use super::history::{History, Objection, came, carries_kind, is_verified, parts, reached};
+use super::ledger;
 use super::present::{Present, arrived, gone, present};
 use super::wish::{Answer, Wish, already, lost};
-use crate::bundle::problem::listed;
-use crate::bundle::{Problem, Route, is_rollback, name_of};
+use crate::bundle::{Route, is_rollback};
+use crate::problem::{Problem, listed};
 
 /// Brings an environment what those before it have now, or what a Bundle carries.
 pub fn promote<'a>(wish: &Wish<'a>, now: Timestamp) -> Result<Answer<'a>, Problem> {
@@ -28,7 +30,24 @@ pub fn promote<'a>(wish: &Wish<'a>, now: Timestamp) -> Result<Answer<'a>, Proble
         return Err(objection.problem(source, wish.environment));
     }
     let bundle = up_to(wish.pipeline, wish.environment, source, wish.bundles, now)?;
+    if let Some(problem) = objection_on_the_way(wish, &bundle)? {
+        return Err(problem);
+    }
     Ok(Answer::New(Box::new(bundle)))
+}
+
+/// Why a new Bundle is not to come to an environment that it passes on its way, unless somebody insists. Where it changes
+/// nothing nobody is asked: there an attempt may have failed for reasons of its own.
+pub(super) fn objection_on_the_way(wish: &Wish<'_>, bundle: &Bundle) -> Result<Option<Problem>, Problem> {
+    let route = Route::intended(&wish.pipeline.spec, bundle.spec.intent.as_ref())?;
+    let mut passed = route.names().filter(|name| *name != wish.environment && !wish.force);
+    Ok(passed.find_map(|environment| {
+        let there = Wish { environment, ..*wish };
+        if matches!(already(&there, bundle), Some(Answer::There(_))) {
+            return None;
+        }
+        Some(objection(&there, bundle)?.problem(bundle, environment))
+    }))
 }
 
 /// Why a Bundle is not to come to the environment (again): by the Bundles that exist, or by what the Pipeline remembers of
@@ -36,10 +55,18 @@ pub fn promote<'a>(wish: &Wish<'a>, now: Timestamp) -> Result<Answer<'a>, Proble
 fn objection(wish: &Wish<'_>, source: &Bundle) -> Option<Objection> {
     let kind = source.spec.kind();
     let history = History::of(wish.bundles, wish.environment, kind);
-    history.objection(source).or_else(|| {
-        let rollback = gone(wish.pipeline, wish.bundles, wish.environment, kind)?;
-        is_taken_back_by(wish, source, rollback).then(|| Objection::TakenBack(rollback.bundle.clone()))
-    })
+    let by_record = || {
+        let Some(rollback) = gone(wish.pipeline, wish.bundles, wish.environment, kind) else {
+            let was_there = history
+                .arrivals()
+                .iter()
+                .any(|one| parts(one, kind) == parts(source, kind) && is_verified(one, wish.environment));
+            let is_gone = || ledger::is_taken_back(wish.pipeline, wish.bundles, wish.environment, source);
+            return (was_there && is_gone()).then_some(Objection::TakenBack(None));
+        };
+        is_taken_back_by(wish, source, rollback).then(|| Objection::TakenBack(Some(rollback.bundle.clone())))
+    };
+    history.objection(source).or_else(by_record)
 }
 
 /// Whether a rollback whose Bundle was deleted took back what a Bundle carries: what it names, and all that had come since
@@ -66,16 +93,14 @@ fn is_taken_back_by(wish: &Wish<'_>, source: &Bundle, rollback: &Presence) -> bo
 /// For an environment with none before it: the newest Bundle that nothing speaks against.
 fn newest<'a>(wish: &Wish<'a>) -> Result<&'a Bundle, Problem> {
     let forward = wish.bundles.iter().copied().filter(|bundle| !is_rollback(bundle));
-    let age = |bundle: &Bundle| {
-        (bundle.metadata.creation_timestamp.as_ref().map(|time| time.0), name_of(&bundle.metadata).to_owned())
-    };
-    forward.filter(|bundle| objection(wish, bundle).is_none()).max_by_key(|bundle| age(bundle)).ok_or_else(
-        || {
+    forward
+        .filter(|bundle| objection(wish, bundle).is_none())
+        .max_by_key(|bundle| age(&bundle.metadata))
+        .ok_or_else(|| {
             let environment = wish.environment;
             Problem::new("bundle", format!("there is no Bundle to promote to `{environment}`"))
                 .hint("name one with `--bundle`, or create one with `kardinal create bundle`")
-        },
-    )
+        })
 }
 
 /// What every environment right before has now, and is verified with. Where Bundles of several types have come, the one

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, BundleIntent, BundleType, GitCommit, Pipeline, Provenance};
+use kardinal_object::name_of;
 use serde_json::{Map, Value};
 
 use super::create::{NewBundle, create_bundle};
 use super::names::{check_name, check_namespace};
-use crate::bundle::names::{fit, short_hash, slug};
-use crate::bundle::problem::listed;
-use crate::bundle::{Problem, name_of};
+use crate::names::{fit, short_hash, slug};
+use crate::problem::{Problem, listed};
 
 /// Says how a Bundle came to be; what is counted by source reads it.
 pub const SOURCE_ANNOTATION: &str = "kardinal.io/source";

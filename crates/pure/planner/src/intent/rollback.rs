@@ -4,19 +4,19 @@ use jiff::Timestamp;
 use kardinal_api::kardinal::{
     Bundle, BundleIntent, BundleSpec, BundleType, PIPELINE_LABEL, Predecessor, Provenance,
 };
+use kardinal_object::name_of;
 
 use super::create::{HEAD, in_time, name_head};
 use super::history::{
     FORCE, History, carries_kind, has_failed, is_under_way, is_verified, parts, taken_back,
 };
 use super::present::{Present, WayBack, gone, meet, present, way_back};
+use super::promote::objection_on_the_way;
 use super::request::SOURCE_ANNOTATION;
 use super::wish::{Answer, Wish, already, lost};
-use crate::bundle::names::short_hash;
-use crate::bundle::problem::listed;
-use crate::bundle::{
-    AUTOMATIC_ANNOTATION, EMERGENCY_LABEL, Problem, ROLLBACK_LABEL, Route, name_of, pipeline_name,
-};
+use crate::bundle::{AUTOMATIC_ANNOTATION, EMERGENCY_LABEL, ROLLBACK_LABEL, Route, pipeline_name};
+use crate::names::short_hash;
+use crate::problem::{Problem, listed};
 
 /// What the name of a rollback says after the version that it brings.
 const MARK: &str = "-rollback";
@@ -47,6 +47,9 @@ pub fn rollback<'a>(wish: &Wish<'a>, emergency: bool, now: Timestamp) -> Result<
     let mut bundle = back_to(current, environment, good);
     if let Some(Answer::OnItsWay(coming)) = already(wish, &bundle) {
         return Ok(Answer::OnItsWay(coming));
+    }
+    if let Some(problem) = objection_on_the_way(wish, &bundle)? {
+        return Err(problem);
     }
     let pipeline = name_of(&wish.pipeline.metadata);
     let head = name_head(pipeline, &bundle.spec, HEAD - MARK.len());

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::*;
+use crate::problem::Problem;
 
 fn now() -> Timestamp {
     Timestamp::from_second(1_712_567_890).unwrap()

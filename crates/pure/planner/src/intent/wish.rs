@@ -4,7 +4,8 @@ use kardinal_api::kardinal::{Bundle, Pipeline, Presence};
 
 use super::history::{History, carries_kind, is_under_way, is_verified, parts};
 use super::present::gone;
-use crate::bundle::{Problem, Route, is_finished};
+use crate::bundle::{Route, is_finished};
+use crate::problem::Problem;
 
 /// A wish to go forward or back.
 #[derive(Clone, Copy, Debug)]

@@ -2,6 +2,8 @@
 
 use kardinal_api::kardinal::{Pipeline, PromotionStep};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
 use super::*;
 
 fn now() -> Timestamp {
@@ -247,6 +249,20 @@ fn bundle(name: &str, tag: &str, second: i64) -> Bundle {
 }
 
 #[test]
+fn of_a_bundle_that_is_gone_only_its_arrivals_are_kept_in_mind() {
+    let mut whole = bundle("old", "1.0.0", 1_000);
+    whole.metadata.annotations = Some([("much".to_owned(), "x".repeat(1 << 18))].into());
+    let entry = whole.status.as_mut().unwrap().environments.get_mut("prod").unwrap();
+    entry.message = Some("x".repeat(1 << 18));
+    let (promoted_at, verified_at) = (entry.promoted_at, entry.verified_at);
+    let kept = arrivals_only(whole.clone());
+    assert!(serde_json::to_string(&kept).unwrap().len() < 1_000);
+    assert_eq!((&kept.metadata.name, &kept.spec), (&whole.metadata.name, &whole.spec));
+    let entry = &kept.status.unwrap().environments["prod"];
+    assert_eq!((entry.promoted_at, entry.verified_at), (promoted_at, verified_at));
+}
+
+#[test]
 fn what_an_environment_has_stays_on_record_when_its_bundle_is_gone() {
     let mut pipeline = pipeline("[{name: dev}, {name: prod}]");
     let start = now().as_second();
@@ -286,6 +302,15 @@ fn what_an_environment_has_stays_on_record_when_its_bundle_is_gone() {
         pass(&mut pipeline, &[&old, &new, &next], true, wake.unwrap()),
         (vec!["prod 1.2.0 next".to_owned()], None)
     );
+    // However many follow, the first is not kept waiting by them.
+    let [third, fourth] = [("third", 10), ("fourth", 13)].map(|(name, at)| bundle(name, name, start + at));
+    let at = |second: i64| Timestamp::from_second(start + second).unwrap();
+    assert_eq!(pass(&mut pipeline, &[&next, &third], true, at(10)).1, Some(at(15)));
+    let mut dev = fourth;
+    let status = dev.status.as_mut().unwrap();
+    let arrival = status.environments.remove("prod").unwrap();
+    status.environments.insert("dev".to_owned(), arrival);
+    assert_eq!(pass(&mut pipeline, &[&next, &third, &dev], true, at(13)).1, Some(at(15)));
 }
 
 #[test]

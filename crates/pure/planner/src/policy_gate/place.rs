@@ -1,11 +1,12 @@
 //! Where a gate instance stands: which Bundle it holds, at the door of which environment.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use kardinal_api::PolicyGate;
 use kardinal_api::graph::{Graph, Node};
 use kardinal_api::kardinal::{Approval, BUNDLE_LABEL, ENVIRONMENT_LABEL, GROUP};
 use kardinal_cel::{Env, Template};
+use kardinal_object::label_of;
 use serde_json::Value;
 
 use crate::bundle::{APPROVAL_ANNOTATION, UPSTREAMS_ANNOTATION};
@@ -30,8 +31,8 @@ pub fn place_by_labels(gate: &PolicyGate) -> Option<Place> {
     let annotation = |name: &str| annotations.and_then(|all| all.get(name)).map(String::as_str);
     let upstreams = annotation(UPSTREAMS_ANNOTATION).unwrap_or_default();
     Some(Place {
-        bundle: label(gate, BUNDLE_LABEL)?.to_owned(),
-        environment: label(gate, ENVIRONMENT_LABEL)?.to_owned(),
+        bundle: label_of(&gate.metadata, BUNDLE_LABEL)?.to_owned(),
+        environment: label_of(&gate.metadata, ENVIRONMENT_LABEL)?.to_owned(),
         approval: approval(annotation(APPROVAL_ANNOTATION)),
         upstreams: upstreams
             .split(',')
@@ -73,7 +74,7 @@ pub fn place_in_graph(graph: &Graph, gate: &PolicyGate) -> Option<Place> {
 /// Whether the node makes this gate: the Graph has put its label on it, or the names are the same.
 fn makes(graph: &Graph, node: &Node, gate: &PolicyGate) -> bool {
     let Some(template) = body(node, "PolicyGate") else { return false };
-    label(gate, &owner(graph).reference_label(&node.id)).is_some()
+    label_of(&gate.metadata, &owner(graph).reference_label(&node.id)).is_some()
         || literal(template, "/metadata/name").is_some_and(|name| gate.metadata.name.as_ref() == Some(&name))
 }
 
@@ -123,10 +124,4 @@ fn approval(text: Option<&str>) -> Approval {
         Some("pr-review") => Approval::PrReview,
         _ => Approval::Auto,
     }
-}
-
-/// The text of a label.
-pub(super) fn label<'g>(gate: &'g PolicyGate, name: &str) -> Option<&'g str> {
-    let labels: &BTreeMap<String, String> = gate.metadata.labels.as_ref()?;
-    labels.get(name).map(String::as_str).filter(|text| !text.is_empty())
 }

@@ -1,20 +1,19 @@
 //! What to write down about a gate, and when to ask it again.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kardinal_api::kardinal::Pipeline;
 use kardinal_api::kardinal::{GateStage, PromotionState};
 use kardinal_api::{Bundle, PolicyGate, PolicyGateSpec, PolicyGateStatus};
 use kardinal_graph::GRAPH_ANNOTATION;
+use kardinal_object::{label_of, whole_second};
 use kardinal_policy::{
     EnvironmentFacts, Facts, GATE_TEMPLATE_LABEL, Verdict, check_expression, evaluate, is_freeze,
     names_something, recheck_interval, time_zone,
 };
 
-use super::place::label;
 use super::{COMPILED, GUARDS, Place, READY, guards_nothing};
 use crate::bundle::is_finished;
-use crate::graph::Note;
+use crate::condition::{self, NewCondition, Note, Truth};
 
 /// An answer that has just changed is left standing for so long.
 const MIN_PAUSE: SignedDuration = SignedDuration::from_secs(1);
@@ -91,7 +90,7 @@ fn is_instance(snapshot: &Snapshot<'_>) -> bool {
         return false;
     }
     let in_graph = gate.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(GRAPH_ANNOTATION));
-    label(gate, GATE_TEMPLATE_LABEL).is_some()
+    label_of(&gate.metadata, GATE_TEMPLATE_LABEL).is_some()
         || snapshot.place.is_some()
         || (in_graph && !names_something(gate))
 }
@@ -129,7 +128,7 @@ fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {
         observed_generation: gate.metadata.generation,
         ready: Some(verdict.ready),
         reason: Some(verdict.reason.clone()),
-        last_evaluated_at: Some(second_before(now)),
+        last_evaluated_at: Some(whole_second(now)),
         next_change_at: verdict.next_change.map(second_after),
         conditions: Vec::new(),
     };
@@ -140,7 +139,7 @@ fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {
         .filter(|_| says_the_same(&old, &status));
     let (last, notes) = match fresh {
         Some(last) => (last, Vec::new()),
-        None => (second_before(now), notes(&old, &verdict)),
+        None => (whole_second(now), notes(&old, &verdict)),
     };
     let again = last.saturating_add(recheck).unwrap_or(Timestamp::MAX);
     // Only an answer that has just changed is given a pause, so that every other change is seen on time.
@@ -148,7 +147,7 @@ fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {
     let pause = if flipped { MIN_PAUSE } else { SignedDuration::ZERO };
     let earliest = last.saturating_add(pause).unwrap_or(Timestamp::MAX);
     let wake = verdict.next_change.map_or(again, |change| change.max(earliest).min(again));
-    status.conditions = vec![condition.settle(&old.conditions, gate.metadata.generation, now)];
+    status.conditions = vec![condition.since(&old.conditions, gate.metadata.generation, now)];
     Plan { status: fresh.is_none().then_some(status), wake: Some(wake), notes }
 }
 
@@ -211,7 +210,7 @@ fn closed_for_want(snapshot: &Snapshot<'_>, what: String) -> Plan {
     if same {
         return Plan::default();
     }
-    let judged = Judged { kind: READY, holds: false, reason: "Missing", message: what.clone() };
+    let missing = NewCondition::new(READY, Truth::False, "Missing", what.clone());
     let notes = match old.ready {
         Some(true) => vec![Note { warning: true, reason: "GateClosed".to_owned(), message: what.clone() }],
         _ => Vec::new(),
@@ -220,9 +219,9 @@ fn closed_for_want(snapshot: &Snapshot<'_>, what: String) -> Plan {
         observed_generation: gate.metadata.generation,
         ready: Some(false),
         reason: Some(what),
-        last_evaluated_at: Some(second_before(snapshot.now)),
+        last_evaluated_at: Some(whole_second(snapshot.now)),
         next_change_at: None,
-        conditions: vec![judged.settle(&old.conditions, gate.metadata.generation, snapshot.now)],
+        conditions: vec![missing.since(&old.conditions, gate.metadata.generation, snapshot.now)],
     };
     Plan { status: Some(status), wake: None, notes }
 }
@@ -232,40 +231,36 @@ fn check_only(snapshot: &Snapshot<'_>) -> Plan {
     let gate = snapshot.gate;
     let old = gate.status.clone().unwrap_or_default();
     let problem = problem(&gate.spec);
-    let judged = Judged {
-        kind: COMPILED,
-        holds: problem.is_none(),
-        reason: if problem.is_none() { "Compiled" } else { "Invalid" },
-        message: problem.unwrap_or_else(|| "the expression compiles".to_owned()),
+    let compiled = match problem {
+        None => NewCondition::new(COMPILED, Truth::True, "Compiled", "the expression compiles"),
+        Some(problem) => NewCondition::new(COMPILED, Truth::False, "Invalid", problem),
     };
     let idle = guards_nothing(gate, snapshot.pipelines);
     let reach = (idle.is_some() || !snapshot.pipelines.is_empty()) && !is_freeze(gate);
-    let reach = reach.then(|| Judged {
-        kind: GUARDS,
-        holds: idle.is_none(),
-        reason: if idle.is_none() { "Guards" } else { "GuardsNothing" },
-        message: idle.unwrap_or_else(|| "an environment is guarded".to_owned()),
+    let reach = reach.then(|| match idle {
+        None => NewCondition::new(GUARDS, Truth::True, "Guards", "an environment is guarded"),
+        Some(idle) => NewCondition::new(GUARDS, Truth::False, "GuardsNothing", idle),
     });
-    let said = |judged: &Judged| {
-        old.conditions.iter().any(|one| one.type_ == judged.kind && one.message == judged.message)
+    let said = |new: &NewCondition| {
+        condition::find(&old.conditions, new.type_).is_some_and(|before| before.message == new.message)
     };
-    let judged: Vec<(Judged, &str)> =
-        [Some((judged, "InvalidGate")), reach.map(|reach| (reach, "GuardsNothing"))]
+    let new: Vec<(NewCondition, &str)> =
+        [Some((compiled, "InvalidGate")), reach.map(|reach| (reach, "GuardsNothing"))]
             .into_iter()
             .flatten()
             .collect();
-    let notes = judged.iter().filter(|(judged, _)| !judged.holds && !said(judged));
-    let notes = notes.map(|(judged, reason)| Note {
+    let notes = new.iter().filter(|(new, _)| new.truth == Truth::False && !said(new));
+    let notes = notes.map(|(new, reason)| Note {
         warning: true,
         reason: (*reason).to_owned(),
-        message: judged.message.clone(),
+        message: new.message.clone(),
     });
     let notes = notes.collect();
-    let settle =
-        |(judged, _): (Judged, &str)| judged.settle(&old.conditions, gate.metadata.generation, snapshot.now);
+    let since =
+        |(new, _): (NewCondition, &str)| new.since(&old.conditions, gate.metadata.generation, snapshot.now);
     let status = PolicyGateStatus {
         observed_generation: gate.metadata.generation,
-        conditions: judged.into_iter().map(settle).collect(),
+        conditions: new.into_iter().map(since).collect(),
         ..PolicyGateStatus::default()
     };
     Plan { status: (status != old).then_some(status), wake: None, notes }
@@ -282,7 +277,7 @@ fn problem(spec: &PolicyGateSpec) -> Option<String> {
     recheck.err().map(|error| format!("spec.recheckInterval: {error}"))
 }
 
-fn ready_condition(spec: &PolicyGateSpec, verdict: &Verdict) -> Judged {
+fn ready_condition(spec: &PolicyGateSpec, verdict: &Verdict) -> NewCondition {
     let reason = match verdict {
         Verdict { error: true, .. } => "Error",
         Verdict { overridden: Some(_), .. } => "Overridden",
@@ -293,40 +288,11 @@ fn ready_condition(spec: &PolicyGateSpec, verdict: &Verdict) -> Judged {
         Some(message) => format!("{message} ({})", verdict.reason),
         None => verdict.reason.clone(),
     };
-    Judged { kind: READY, holds: verdict.ready, reason, message }
-}
-
-/// A condition before it knows since when it holds.
-struct Judged {
-    kind: &'static str,
-    holds: bool,
-    reason: &'static str,
-    message: String,
-}
-
-impl Judged {
-    fn settle(self, old: &[Condition], generation: Option<i64>, now: Timestamp) -> Condition {
-        let status = if self.holds { "True" } else { "False" };
-        let before = old.iter().find(|before| before.type_ == self.kind && before.status == status);
-        Condition {
-            type_: self.kind.to_owned(),
-            status: status.to_owned(),
-            reason: self.reason.to_owned(),
-            message: self.message,
-            observed_generation: generation,
-            last_transition_time: before
-                .map_or_else(|| Time(second_before(now)), |before| before.last_transition_time.clone()),
-        }
-    }
-}
-
-/// Statuses carry whole seconds. The time of an evaluation is rounded down, so that it never lies in the future.
-fn second_before(instant: Timestamp) -> Timestamp {
-    Timestamp::from_second(instant.as_second()).unwrap_or(instant)
+    NewCondition::new(READY, Truth::from(verdict.ready), reason, message)
 }
 
 /// The time of a change is rounded up, so that the change has happened when it is reached.
 fn second_after(instant: Timestamp) -> Timestamp {
-    let before = second_before(instant);
+    let before = whole_second(instant);
     if before == instant { before } else { before.saturating_add(MIN_PAUSE).unwrap_or(instant) }
 }

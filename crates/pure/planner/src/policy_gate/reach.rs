@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use kardinal_api::PolicyGate;
-use kardinal_api::kardinal::{BundleType, Pipeline, PromotionStep};
+use kardinal_api::kardinal::{Pipeline, PromotionStep};
 use kardinal_policy::{guards, is_freeze, is_template, names_something};
 
-use crate::bundle::problem::listed;
 use crate::bundle::step_spec;
-use crate::promotion_step::target;
+use crate::problem::listed;
+use crate::promotion_step::{TYPES, target};
 
 /// How many environments a message lists.
 const LISTED: usize = 20;
@@ -26,14 +26,13 @@ pub fn guards_nothing(gate: &PolicyGate, pipelines: &[&Pipeline]) -> Option<Stri
                 .to_owned(),
         );
     }
-    let kinds = [BundleType::Image, BundleType::Config, BundleType::Mixed];
     let mut known = BTreeSet::new();
     for (pipeline, environment) in pipelines
         .iter()
         .flat_map(|pipeline| pipeline.spec.environments.iter().map(move |one| (*pipeline, one)))
     {
         let step = PromotionStep::new("", step_spec(pipeline, environment, false));
-        if kinds.into_iter().any(|kind| guards(gate, &target(&step, kind))) {
+        if TYPES.into_iter().any(|kind| guards(gate, &target(&step, kind))) {
             return None;
         }
         known.insert(environment.name.as_str());

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::draft::{self, output};
 use super::{Hold, Snapshot, change, gates, pending, waiting};
-use crate::bundle::EMERGENCY_LABEL;
+use crate::bundle::is_emergency;
 
 /// Longer values make a table unreadable.
 const CELL_LIMIT: usize = 200;
@@ -28,11 +28,6 @@ pub(super) fn labels(snapshot: &Snapshot<'_>, bundle: &Bundle) -> Vec<String> {
         labels.push("kardinal/emergency");
     }
     labels.into_iter().map(str::to_owned).collect()
-}
-
-fn is_emergency(bundle: &Bundle) -> bool {
-    let labels = bundle.metadata.labels.as_ref();
-    labels.and_then(|labels| labels.get(EMERGENCY_LABEL)).is_some_and(|value| value == "true")
 }
 
 /// The body of the pull request, in Markdown.
@@ -222,10 +217,17 @@ fn upstream_table(snapshot: &Snapshot<'_>, bundle: &Bundle) -> String {
         .collect();
     let unknown = direct.iter().filter(|name| !verified.iter().any(|known| known.name == **name));
     rows.extend(unknown.map(|name| [cell(name), "not known".to_owned(), "n/a".to_owned()]));
-    if rows.is_empty() {
-        return "This is the first environment.\n".to_owned();
+    let skipped = bundle.spec.intent.iter().flat_map(|intent| &intent.skip).map(|name| cell(name));
+    let skipped: Vec<String> = skipped.collect();
+    match (rows.is_empty(), skipped.is_empty()) {
+        (true, true) => "This is the first environment.\n".to_owned(),
+        (true, false) => format!("Nothing was verified before: this Bundle skips {}.\n", skipped.join(", ")),
+        (false, true) => table(["Environment", "Verified", "Soak"], rows),
+        (false, false) => {
+            let table = table(["Environment", "Verified", "Soak"], rows);
+            format!("{table}\nThis Bundle skips {}.\n", skipped.join(", "))
+        }
     }
-    table(["Environment", "Verified", "Soak"], rows)
 }
 
 /// Stands for the facts that a body tells: the gates with what they ask and answer, what was verified, what changes.

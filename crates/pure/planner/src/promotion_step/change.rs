@@ -6,7 +6,7 @@ use kardinal_manifest::{Image, helm};
 use serde_json::Value;
 
 use super::tasks::{Problem, Task, TaskKind, opens_pull_request};
-use super::{CommitOrder, Edit, Effect, STATUS_CONTEXT};
+use super::{CommitOrder, Edit, Effect, STATUS_CONTEXT, Snapshot};
 
 /// The line by which a commit is known as the step's own.
 pub(super) fn identity(step: &PromotionStep) -> String {
@@ -48,8 +48,20 @@ pub(super) fn status_context(step: &PromotionStep) -> String {
 const CONTEXT_LIMIT: usize = 255;
 
 /// How to find the pull request of a step whose number was never written down.
-pub(super) fn find(step: &PromotionStep) -> Effect {
-    Effect::FindPullRequest { head: branch_of(step), base: base_branch(step), marker: marker(step) }
+pub(super) fn find(snapshot: &Snapshot<'_>) -> Effect {
+    let step = snapshot.step;
+    Effect::FindPullRequest {
+        head: branch_of(step),
+        base: base_branch(step),
+        marker: marker(step),
+        since: since(snapshot),
+    }
+}
+
+/// Since when there can be a pull request of the step: an older one may be that of a Bundle that had the same name.
+pub(super) fn since(snapshot: &Snapshot<'_>) -> Option<Timestamp> {
+    let metadata = snapshot.bundle.map_or(&snapshot.step.metadata, |bundle| &bundle.metadata);
+    metadata.creation_timestamp.as_ref().map(|created| created.0)
 }
 
 /// The branch that the change is pushed to.

@@ -1,11 +1,11 @@
 //! The status that is being written: progress of tasks, outputs, conditions, and what of it is news.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStepStatus, TaskState, TaskStatus};
 
 use super::tasks::{Task, TaskKind};
 use super::{Note, Plan, Snapshot, change, organisation};
+use crate::condition::{self, NewCondition, Truth};
 use crate::seal::Claim;
 
 /// The uid of the Bundle that the step began with: another one may get the same name.
@@ -82,7 +82,8 @@ pub(super) fn output<'a>(status: &'a PromotionStepStatus, key: &str) -> Option<&
     status.outputs.get(key).map(String::as_str)
 }
 
-/// Since when the step has come to the end that its condition tells.
+/// Since when the step has come to the end that its condition tells. No seal covers that: it serves records that were
+/// written before the time of a failure had a field of its own.
 pub(super) fn verdict_since(status: &PromotionStepStatus) -> Option<Timestamp> {
     let told = status.conditions.iter().find(|condition| condition.type_ == VERIFIED);
     told.filter(|told| told.status == "False").map(|told| told.last_transition_time.0)
@@ -186,6 +187,7 @@ impl<'a> Draft<'a> {
             task.started_at = None;
         }
         self.unblock();
+        self.status.failed_at.get_or_insert(self.snapshot.now);
         self.enter(PromotionState::Failed, message);
     }
 
@@ -238,7 +240,7 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn block(&mut self, message: &str) {
-        self.judge(BLOCKED, "True", "ActionNeeded", message);
+        self.judge(NewCondition::new(BLOCKED, Truth::True, "ActionNeeded", message));
         self.warn_if_new(BLOCKED, message);
         // What a step has come to stays its message, even if clearing up after it is not permitted.
         if self.status.state != Some(PromotionState::Failed) {
@@ -257,18 +259,18 @@ impl<'a> Draft<'a> {
 
     /// Writes down that the cluster cannot be reached; answers since when.
     pub(super) fn unreachable(&mut self, why: &str) -> Timestamp {
-        let before = self.old.conditions.iter().find(|condition| condition.type_ == UNREACHABLE);
+        let before = condition::find(&self.old.conditions, UNREACHABLE);
         if before.is_none() {
             self.warn(UNREACHABLE, why);
         }
-        self.judge(UNREACHABLE, "True", "Unreachable", why);
-        let told = self.status.conditions.iter().find(|condition| condition.type_ == UNREACHABLE);
+        self.judge(NewCondition::new(UNREACHABLE, Truth::True, "Unreachable", why));
+        let told = condition::find(&self.status.conditions, UNREACHABLE);
         told.map_or(self.snapshot.now, |condition| condition.last_transition_time.0)
     }
 
     /// Writes down that the environment is well, and nothing shows with which version.
     pub(super) fn not_proven(&mut self, why: &str) {
-        self.judge(PROVEN, "False", "NotProven", why);
+        self.judge(NewCondition::new(PROVEN, Truth::False, "NotProven", why));
     }
 
     /// The cluster answers again.
@@ -277,27 +279,16 @@ impl<'a> Draft<'a> {
     }
 
     fn warn_if_new(&mut self, type_: &str, message: &str) {
-        let before = self.old.conditions.iter().find(|condition| condition.type_ == type_);
+        let before = condition::find(&self.old.conditions, type_);
         if before.is_none_or(|before| before.message != message) {
             self.warn(type_, message);
         }
     }
 
-    fn judge(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
-        let before = self.old.conditions.iter().find(|condition| condition.type_ == type_);
-        let since = before.filter(|before| before.status == status).map_or_else(
-            || Time(whole_second(self.snapshot.now)),
-            |before| before.last_transition_time.clone(),
-        );
-        let condition = Condition {
-            type_: type_.to_owned(),
-            status: status.to_owned(),
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-            observed_generation: self.snapshot.step.metadata.generation,
-            last_transition_time: since,
-        };
-        self.status.conditions.retain(|condition| condition.type_ != type_);
+    fn judge(&mut self, new: NewCondition) {
+        let Snapshot { step, now, .. } = *self.snapshot;
+        let condition = new.since(&self.old.conditions, step.metadata.generation, now);
+        self.status.conditions.retain(|before| before.type_ != condition.type_);
         self.status.conditions.push(condition);
     }
 
@@ -310,15 +301,18 @@ impl<'a> Draft<'a> {
         self.status.observed_generation = self.snapshot.step.metadata.generation;
         let message = self.status.message.clone().unwrap_or_default();
         if let Some(state) = self.status.state {
-            let (status, reason) = match state {
-                PromotionState::Verified => ("True", "Verified"),
-                PromotionState::Failed if self.output(REJECTED).is_some() => ("False", "Rejected"),
-                PromotionState::Failed => ("False", "Failed"),
-                _ => ("Unknown", word(state)),
+            let (truth, reason) = match state {
+                PromotionState::Verified => (Truth::True, "Verified"),
+                PromotionState::Failed if self.output(REJECTED).is_some() => (Truth::False, "Rejected"),
+                PromotionState::Failed => (Truth::False, "Failed"),
+                PromotionState::Pending
+                | PromotionState::Promoting
+                | PromotionState::WaitingForMerge
+                | PromotionState::HealthChecking => (Truth::Unknown, word(state)),
             };
             // The message of the condition would change with every detail; the state is enough.
-            let said = if status == "Unknown" { "" } else { message.as_str() };
-            self.judge(VERIFIED, status, reason, said);
+            let said = if truth == Truth::Unknown { "" } else { message.as_str() };
+            self.judge(NewCondition::new(VERIFIED, truth, reason, said));
             if self.old.state != Some(state) && is_news(state) {
                 let warning = state == PromotionState::Failed;
                 self.notes.push(Note { warning, reason: word(state).to_owned(), message });
@@ -367,8 +361,4 @@ fn word(state: PromotionState) -> &'static str {
         PromotionState::Verified => "Verified",
         PromotionState::Failed => "Failed",
     }
-}
-
-fn whole_second(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
 use kardinal_manifest::Image;
+use kardinal_object::name_of;
 use kardinal_policy::{EnvironmentFacts, Facts};
 
 use super::ImageMove;
-use crate::bundle::name_of;
 use crate::policy_gate::Place;
 
 /// Why everything is held.

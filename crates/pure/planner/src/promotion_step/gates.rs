@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::GoDuration;
-use kardinal_api::kardinal::{Evidence, GateEvidence, GateResult, PolicyGate, PromotionStep};
+use kardinal_api::kardinal::{Evidence, GateEvidence, GateResult, PolicyGate, PromotionStep, TaskState};
 use kardinal_policy::{GATE_TEMPLATE_LABEL, Scope, freshness};
 
 use super::draft::{self, output};
@@ -174,10 +174,20 @@ fn disregarded(
     });
     let over = (waiting::has_failed(snapshot) && late::ended_before(snapshot, at)).then(|| {
         let name = if super::is_rejected(snapshot.step) { REJECTED } else { FAILED };
-        let why = snapshot.step.status.as_ref().and_then(|status| status.message.clone());
-        failed(name, format!("the promotion was over: {}", why.unwrap_or_default()))
+        failed(name, format!("the promotion was over: {}", end(snapshot)))
     });
     paused.into_iter().chain(strange).chain(not_asked).chain(over)
+}
+
+/// How the promotion came to its end, by what the seal covers: the message of a status can be anybody's.
+fn end(snapshot: &Snapshot<'_>) -> String {
+    let tasks = snapshot.step.status.iter().flat_map(|status| &status.steps);
+    let mut failed = tasks.filter(|task| task.state == TaskState::Failed);
+    let why = failed.find_map(|task| task.message.clone());
+    why.unwrap_or_else(|| match late::ended_at(snapshot) {
+        Some(at) => format!("it ended at {at:.0}"),
+        None => "it has failed".to_owned(),
+    })
 }
 
 /// Whether the check says what it would say now.

@@ -3,8 +3,8 @@
 //! A step takes an environment by writing down that it is Promoting, and looks once more before its first deed. Of two
 //! that did so at the same time, at least the later one sees the other; the younger one steps back.
 
-use jiff::Timestamp;
 use kardinal_api::kardinal::{PromotionState, PromotionStep, TaskState};
+use kardinal_object::age;
 
 use super::Snapshot;
 use super::draft::{self, output};
@@ -20,8 +20,8 @@ pub(super) struct Taken {
 /// Who has the environment, when it is somebody else.
 pub(super) fn taken(snapshot: &Snapshot<'_>) -> Option<Taken> {
     let all = || snapshot.others.iter().copied().filter(|other| occupies(other, snapshot.takes_back));
-    let holder = all().min_by_key(|other| age(other))?;
-    let keeps = all().all(|other| !has_begun(other) && age(snapshot.step) < age(other));
+    let holder = all().min_by_key(|other| age(&other.metadata))?;
+    let keeps = all().all(|other| !has_begun(other) && age(&snapshot.step.metadata) < age(&other.metadata));
     let (name, environment) = (&holder.spec.bundle_ref, &holder.spec.environment);
     Some(Taken { message: format!("waiting for `{name}` to leave `{environment}`: {}", deed(holder)), keeps })
 }
@@ -31,7 +31,7 @@ pub(crate) fn holder<'a>(
     takes_back: bool,
     others: impl Iterator<Item = &'a PromotionStep>,
 ) -> Option<&'a PromotionStep> {
-    others.filter(|other| occupies(other, takes_back)).min_by_key(|other| age(other))
+    others.filter(|other| occupies(other, takes_back)).min_by_key(|other| age(&other.metadata))
 }
 
 /// Whether a step may still have to wait for others.
@@ -51,7 +51,7 @@ pub(crate) fn deed(step: &PromotionStep) -> String {
         None | Some(PromotionState::Pending | PromotionState::Verified) => {
             format!("its PR #{number} is open")
         }
-        _ => "its change is being written".to_owned(),
+        Some(PromotionState::Promoting) => "its change is being written".to_owned(),
     }
 }
 
@@ -72,10 +72,4 @@ fn occupies(step: &PromotionStep, takes_back: bool) -> bool {
 pub(super) fn has_begun(step: &PromotionStep) -> bool {
     let tasks = step.status.iter().flat_map(|status| &status.steps);
     tasks.into_iter().any(|task| task.state == TaskState::Completed)
-}
-
-/// Who came first; steps of the same second are told apart by name.
-fn age(step: &PromotionStep) -> (Option<Timestamp>, Option<&str>) {
-    let created = step.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    (created, step.metadata.name.as_deref())
 }

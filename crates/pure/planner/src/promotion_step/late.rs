@@ -22,7 +22,7 @@ pub(super) fn take_up(snapshot: &Snapshot<'_>) -> Option<Plan> {
         return None;
     }
     match snapshot.pull_request {
-        None => Some(Plan::act(change::find(snapshot.step))),
+        None => Some(Plan::act(change::find(snapshot))),
         Some(found) if is_in(snapshot, found) => {
             let mut draft = Draft::new(snapshot);
             draft.list_tasks(&tasks);
@@ -37,9 +37,8 @@ pub(super) fn take_up(snapshot: &Snapshot<'_>) -> Option<Plan> {
 /// Whether a pull request has brought its change to where the step writes, since the Bundle is there: a name can be given
 /// once more, and anybody can put a marker into a body.
 pub(super) fn is_in(snapshot: &Snapshot<'_>, found: &PullRequest) -> bool {
-    let created = snapshot.bundle.and_then(|bundle| bundle.metadata.creation_timestamp.as_ref());
-    let is_older =
-        created.is_some_and(|created| found.merged_at.is_none_or(|merged_at| merged_at < created.0));
+    let is_older = change::since(snapshot)
+        .is_some_and(|since| found.merged_at.is_none_or(|merged_at| merged_at < since));
     found.state == PullRequestState::Merged && found.base == change::base_branch(snapshot.step) && !is_older
 }
 
@@ -110,31 +109,38 @@ fn merged_all_the_same(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: &P
     waiting::record(draft, found);
     if is_in(snapshot, found) {
         waiting::arrived(draft, snapshot, found);
+        // What was merged elsewhere never came to the environment: that stays rejected.
+        draft.status.outputs.remove(draft::REJECTED);
     }
-    draft.status.outputs.remove(draft::REJECTED);
     let by = found.merged_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
     let merged = format!("merged into `{}`{by} at {at:.0} (PR #{})", found.base, found.number);
     let end = draft.status.message.clone().unwrap_or_else(|| "the promotion has failed".to_owned());
-    if end.contains(&merged) {
-        return;
-    }
-    let how = if after_the_end { "all the same it was" } else { "it had been" };
-    let told = format!("{end}; {how} {merged}");
+    // The words of a Bundle's record may tell it already. No seal covers words, so they silence no warning.
+    let (told, is_told) = match after_the_end {
+        true => {
+            let told = format!("all the same it was {merged}");
+            let is_told = end.contains(&told);
+            (told, is_told)
+        }
+        false => (format!("it had been {merged}"), end.contains(&merged)),
+    };
+    let told = if is_told { end } else { format!("{end}; {told}") };
     if after_the_end {
         draft.warn("MergedAfterTheEnd", told.clone());
     }
     draft.say(told);
 }
 
-/// Whether the promotion had failed before this second, as far as its status tells.
+/// Whether the promotion had failed before this second, as far as its status tells. Forges tell times in whole seconds: of
+/// two in the same second nobody knows which came first, and nobody is accused.
 pub(super) fn ended_before(snapshot: &Snapshot<'_>, at: Timestamp) -> bool {
-    ended_at(snapshot).is_some_and(|end| end.as_second() <= at.as_second())
+    ended_at(snapshot).is_some_and(|end| end.as_second() < at.as_second())
 }
 
-/// When the promotion failed. One that was rejected has a time of its own.
-fn ended_at(snapshot: &Snapshot<'_>) -> Option<Timestamp> {
+/// When the promotion failed. One that was rejected has a time of its own. The seal covers both.
+pub(super) fn ended_at(snapshot: &Snapshot<'_>) -> Option<Timestamp> {
     let status = snapshot.step.status.as_ref()?;
-    status.rejected_at.or_else(|| draft::verdict_since(status))
+    status.rejected_at.or(status.failed_at).or_else(|| draft::verdict_since(status))
 }
 
 /// Whether a step has to look at its pull request when something has happened in the repository: to the pull request with

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{Approval, Bundle, BundleType, GateStage, Pipeline, PolicyGate, PromotionStep};
+use kardinal_object::name_of;
 use kardinal_policy::{
     EnvironmentFacts, Facts, Target, Written, decide, detail, guards, is_skip_permission, recheck_interval,
     speaks_for_organisation,
@@ -15,7 +16,7 @@ use kardinal_policy::{
 use super::draft::Draft;
 use super::tasks::{Task, TaskKind, tasks};
 use super::{Effect, Plan, Snapshot, change, pending};
-use crate::bundle::{Route, is_made_from, name_of};
+use crate::bundle::{Route, is_made_from};
 use crate::seal::{Door, Key, Place, trusted, trusted_previous};
 
 /// How long to wait before what could not be read is asked for again.

@@ -71,6 +71,8 @@ fn take_over(draft: &mut Draft<'_>, bundle: &Bundle, record: &EnvironmentStatus)
         draft.status.rejected_at = record.rejected_at;
         draft.status.rejected_by.clone_from(&record.rejected_by);
     }
+    // Otherwise a merge between the end and now would seem to have come before it.
+    draft.status.failed_at = record.failed_at;
     let why = record.message.as_deref().unwrap_or("it has failed here before");
     draft.fail(None, why);
 }

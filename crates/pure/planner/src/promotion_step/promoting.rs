@@ -87,7 +87,8 @@ fn next_effect(
         TaskKind::Push => Effect::Commit(change::order(step, bundle, snapshot.reverted, &tasks)?),
         // Nothing was left to change. That may be the doing of this promotion, in a life of which the record got lost.
         TaskKind::OpenPullRequest if output(status, draft::CHANGED) == Some("false") => {
-            Effect::FindMerge { head: change::branch_of(step), base: change::base_branch(step) }
+            let (head, base) = (change::branch_of(step), change::base_branch(step));
+            Effect::FindMerge { head, base, since: change::since(snapshot) }
         }
         TaskKind::OpenPullRequest => Effect::OpenPullRequest(PullRequestOrder {
             head: change::branch_of(step),
@@ -96,6 +97,7 @@ fn next_effect(
             body: body::body(snapshot, bundle, status),
             labels: body::labels(snapshot, bundle),
             marker: change::marker(step),
+            since: change::since(snapshot),
         }),
         TaskKind::Call(call) => Effect::CallTask(call_task(snapshot, status, bundle, (index, task, call))),
         _ => return Ok(None),

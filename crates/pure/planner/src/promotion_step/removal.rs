@@ -24,7 +24,7 @@ fn pull_request(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Effect> {
     // Whether a pull request was opened may not have been written down, nor the push.
     let may_exist = pushed_branch(snapshot, draft) || draft.output(draft::COMMIT).is_none();
     if draft.output(draft::PR_STATE).is_none() && may_exist {
-        return Some(change::find(snapshot.step));
+        return Some(change::find(snapshot));
     }
     waiting::close(snapshot, draft, why(snapshot))
 }

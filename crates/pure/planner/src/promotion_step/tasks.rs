@@ -185,6 +185,14 @@ pub(super) fn opens_pull_request(tasks: &[Task]) -> bool {
     tasks.iter().any(|task| task.kind == TaskKind::OpenPullRequest)
 }
 
+/// Every type that a Bundle can have.
+pub(crate) const TYPES: [BundleType; 3] = [BundleType::Image, BundleType::Config, BundleType::Mixed];
+
+/// Whether a step opens a pull request for a Bundle of some type.
+pub(super) fn may_open_pull_request(spec: &PromotionStepSpec) -> bool {
+    TYPES.into_iter().any(|kind| tasks(spec, kind).is_ok_and(|tasks| opens_pull_request(&tasks)))
+}
+
 /// Whether the change of a Bundle goes through a pull request in this step.
 pub(super) fn wants_pull_request(step: &PromotionStep, bundle: &Bundle) -> bool {
     tasks(&step.spec, bundle.spec.kind()).is_ok_and(|tasks| opens_pull_request(&tasks))

@@ -3,7 +3,7 @@
 use kardinal_api::kardinal::{BundleType, PromotionState};
 
 use super::draft::{self, Draft, output};
-use super::tasks::{Task, TaskKind, reviewed, tasks, wants_pull_request};
+use super::tasks::{TYPES, Task, TaskKind, may_open_pull_request, reviewed, tasks};
 use super::{
     CommitOrder, CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change, check,
     gates, late, organisation, pending,
@@ -38,7 +38,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
 pub(super) fn look(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Effect {
     match number(draft) {
         Some(number) => Effect::ReadPullRequest { number },
-        None => change::find(snapshot.step),
+        None => change::find(snapshot),
     }
 }
 
@@ -310,7 +310,7 @@ pub(super) fn current_tasks(snapshot: &Snapshot<'_>) -> Vec<Task> {
     // A Bundle that is gone has left its type in the tasks that were written down.
     let listed =
         || snapshot.step.status.iter().flat_map(|status| &status.steps).map(|task| task.name.as_str());
-    let kinds = [BundleType::Image, BundleType::Config, BundleType::Mixed].into_iter().map(of_kind);
+    let kinds = TYPES.into_iter().map(of_kind);
     let mut matching = kinds.filter(|tasks| tasks.iter().map(|task| task.name.as_str()).eq(listed()));
     matching.next().unwrap_or_default()
 }
@@ -381,7 +381,7 @@ pub(super) fn orphan(snapshot: &Snapshot<'_>) -> Plan {
     }
     let comment = "Closed by kardinal: somebody else wrote the status of its PromotionStep.".to_owned();
     let effect = match snapshot.pull_request {
-        None => Some(change::find(snapshot.step)),
+        None => Some(change::find(snapshot)),
         Some(found) if found.state == PullRequestState::Merged => None,
         Some(found) if snapshot.withdrawn != Some(found.head.as_str()) => {
             Some(not_green(snapshot, &found.head, "somebody else wrote the status of this promotion"))
@@ -395,9 +395,9 @@ pub(super) fn orphan(snapshot: &Snapshot<'_>) -> Plan {
 }
 
 /// Whether the step opens pull requests; others may be in a repository that no forge serves. Its finalizer says less: who
-/// may write the step can take it away.
+/// may write the step can take it away. The Bundle may be gone.
 fn has_pull_requests(snapshot: &Snapshot<'_>) -> bool {
-    snapshot.bundle.is_some_and(|bundle| wants_pull_request(snapshot.step, bundle))
+    may_open_pull_request(&snapshot.step.spec)
 }
 
 /// How the check of the step's own pull request is taken back before a status is forgotten, and with it the memory of what
@@ -406,7 +406,7 @@ pub(super) fn withdraw(snapshot: &Snapshot<'_>) -> Option<Effect> {
     if !has_pull_requests(snapshot) || snapshot.has_no_pull_request || super::is_over(snapshot.step) {
         return None;
     }
-    let Some(found) = snapshot.pull_request else { return Some(change::find(snapshot.step)) };
+    let Some(found) = snapshot.pull_request else { return Some(change::find(snapshot)) };
     let is_shown = found.state == PullRequestState::Open && snapshot.withdrawn != Some(found.head.as_str());
     is_shown.then(|| not_green(snapshot, &found.head, LOST))
 }

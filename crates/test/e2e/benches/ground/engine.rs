@@ -9,9 +9,10 @@ use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
 use kardinal_cel::{Env, Limits, MapScope};
 use kardinal_graph::{
-    Action, Body, Changed, Declaration, Fence, Graph, Gvk, KindScope, Marks, NodeState, ObjectId, Observed,
-    Outcome, Owner, Seen, Selector, Walker, compile,
+    Action, Body, Changed, Declaration, Fence, Graph, Marks, NodeState, Observed, Outcome, Owner, Seen,
+    Selector, Walker, compile,
 };
+use kardinal_object::{Gvk, KindScope, ObjectId};
 use serde_json::{Value, json};
 
 use crate::table::Row;

@@ -10,6 +10,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 in_three_worlds!(promotions: a_merge_while_the_record_is_erased_is_told_as_forced);
+in_three_worlds!(promotions: an_older_merge_that_is_given_the_marker_hides_no_later_one);
 in_three_worlds!(promotions: an_older_record_that_is_put_back_excuses_no_merge);
 in_three_worlds!(promotions: a_held_status_that_is_put_back_keeps_no_check_green);
 in_three_worlds!(promotions: a_forged_end_leaves_no_green_check_behind);
@@ -72,24 +73,56 @@ fn forced_by_mallory(told: &GateEvidence) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn a_merge_while_the_record_is_erased_is_told_as_forced(world: &World) -> anyhow::Result<()> {
-    let (shop, step) = shown_green(world).await?;
-    close_the_gate(&shop).await?;
-    let name = step.metadata.name.as_deref().context("a name")?;
+/// Takes the status of the step away until it has begun again and is held.
+async fn erase_the_record(shop: &Shop<'_>) -> anyhow::Result<()> {
+    let world = shop.story.world;
     let erase = Patch::Merge(json!({"status": null}));
     world
         .eventually("the step begins again and is held", async || {
-            let found = shop.find_step(BUNDLE, "prod").await?.and_then(|step| step.status);
-            let state = found.as_ref().and_then(|status| status.state);
+            let Some(step) = shop.find_step(BUNDLE, "prod").await? else { return Ok(Err("gone".to_owned())) };
+            let state = step.status.and_then(|status| status.state);
             if state == Some(PromotionState::Pending) {
                 return Ok(Ok(()));
             }
             if state.is_some() {
-                steps(world).patch_status(name, &PatchParams::default(), &erase).await?;
+                let name = step.metadata.name.unwrap_or_default();
+                steps(world).patch_status(&name, &PatchParams::default(), &erase).await?;
             }
             Ok(Err(format!("{state:?}")))
         })
-        .await?;
+        .await
+}
+
+/// A Bundle of the same name was there before, and its merged pull request gets the line of the new one's.
+async fn an_older_merge_that_is_given_the_marker_hides_no_later_one(world: &World) -> anyhow::Result<()> {
+    let (shop, step) = shown_green(world).await?;
+    let older = shop.request(BUNDLE, "prod").await?.metadata.name.context("a name")?;
+    shop.merge(BUNDLE, "prod", "alice").await?;
+    shop.deploy("prod", "1.29.0").await?;
+    shop.state(BUNDLE, "prod", PromotionState::Verified).await?;
+    shop.story.delete(KARDINAL, "Bundle", BUNDLE).await?;
+    shop.story.gone(KARDINAL, "PromotionStep", step.metadata.name.as_deref().context("a name")?).await?;
+    shop.next_second().await?;
+    shop.release(BUNDLE, "1.30.0", json!({})).await?;
+    shop.step(BUNDLE, "prod", "shows a green check", is_green).await?;
+    close_the_gate(&shop).await?;
+    let all = shop.pull_requests().await?;
+    let real = all.iter().find(|one| one.metadata.name.as_ref() != Some(&older)).context("a second one")?;
+    let requests = shop.story.api("forge.kardinal.io/v1alpha1", "PullRequest");
+    let marked = Patch::Merge(json!({"spec": {"body": real.spec.body}}));
+    requests.patch(&older, &PatchParams::default(), &marked).await?;
+    erase_the_record(&shop).await?;
+    let merged = Patch::Merge(json!({"spec": {"desired": "merged", "mergedBy": "mallory"}}));
+    let name = real.metadata.name.as_deref().context("a name")?;
+    requests.patch(name, &PatchParams::default(), &merged).await?;
+    forced_by_mallory(&told(&shop, "freeze").await?)?;
+    shop.close().await
+}
+
+async fn a_merge_while_the_record_is_erased_is_told_as_forced(world: &World) -> anyhow::Result<()> {
+    let (shop, _) = shown_green(world).await?;
+    close_the_gate(&shop).await?;
+    erase_the_record(&shop).await?;
     // A later one that looks the same takes no attention from the real one.
     let real = shop.request(BUNDLE, "prod").await?.spec;
     let decoy = json!({

@@ -7,6 +7,7 @@ use kardinal_testkit::{Shop, World, in_three_worlds};
 use serde_json::{Value, json};
 
 in_three_worlds!(promotions: a_finished_step_that_is_deleted_brings_no_old_version_back);
+in_three_worlds!(promotions: a_bundle_that_gets_the_name_of_a_deleted_one_inherits_nothing_of_it);
 in_three_worlds!(promotions: a_rollback_to_what_was_verified_at_another_place_passes_no_gate);
 
 const KARDINAL: &str = "kardinal.io/v1alpha1";
@@ -41,6 +42,27 @@ async fn a_finished_step_that_is_deleted_brings_no_old_version_back(world: &Worl
     ensure!(shop.file("environments/dev/kustomization.yaml").await?.contains("1.30.0"));
     let after = shop.bundle(OLD).await?.status.context("a status")?.environments;
     ensure!(after == record, "the evidence is what it was: {after:?}");
+    shop.close().await
+}
+
+async fn a_bundle_that_gets_the_name_of_a_deleted_one_inherits_nothing_of_it(
+    world: &World,
+) -> anyhow::Result<()> {
+    let mut shop = Shop::open(world, &["dev"]).await?;
+    shop.run_workloads(&["dev"]);
+    shop.pipeline(pipeline(&json!({"name": "dev"}))).await?;
+    shop.release(OLD, "1.29.0", json!({})).await?;
+    shop.phase(OLD, BundlePhase::Verified).await?;
+    shop.next_second().await?;
+    // The steps of the first are still there when the second comes.
+    shop.story.delete(KARDINAL, "Bundle", OLD).await?;
+    shop.release(OLD, "1.30.0", json!({})).await?;
+    let bundle = shop.phase(OLD, BundlePhase::Verified).await?;
+    let record = bundle.status.context("a status")?.environments;
+    let verified_at = record.get("dev").and_then(|entry| entry.verified_at).context("verified")?;
+    let created = bundle.metadata.creation_timestamp.context("a time")?.0;
+    ensure!(verified_at >= created, "{verified_at} is before {created}");
+    ensure!(shop.file("environments/dev/kustomization.yaml").await?.contains("1.30.0"));
     shop.close().await
 }
 

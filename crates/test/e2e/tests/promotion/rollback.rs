@@ -2,7 +2,8 @@
 
 use anyhow::{Context as _, bail, ensure};
 use kardinal_api::forge::{Check, CheckState, PullRequestState};
-use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline, PromotionState};
+use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline, PromotionState, PromotionStep};
+use kardinal_planner::bundle::up_to_date;
 use kardinal_planner::intent::{self, Answer, Wish};
 use kardinal_testkit::shop::APP;
 use kardinal_testkit::{Shop, World, in_three_worlds};
@@ -32,7 +33,10 @@ async fn wish_in(
     shop.next_second().await?;
     let pipelines: Api<Pipeline> = Api::namespaced(world.client.clone(), &world.namespace);
     let bundles: Api<Bundle> = Api::namespaced(world.client.clone(), &world.namespace);
+    let steps: Api<PromotionStep> = Api::namespaced(world.client.clone(), &world.namespace);
+    let steps = steps.list(&ListParams::default()).await?.items;
     let all = bundles.list(&ListParams::default()).await?.items;
+    let all: Vec<Bundle> = all.iter().map(|bundle| up_to_date(bundle, &steps)).collect();
     let named = |name: &str| all.iter().find(|bundle| bundle.metadata.name.as_deref() == Some(name));
     let wish = Wish {
         pipeline: &pipelines.get(APP).await?,

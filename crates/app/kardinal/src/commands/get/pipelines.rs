@@ -126,7 +126,13 @@ fn cell(seen: &Seen, promotion: &Promotion) -> Cell {
     let waits_elsewhere = promotion.waits.iter().any(|wait| wait.on == WaitOn::Upstream);
     let comes = !matches!(promotion.outcome, Outcome::Verified | Outcome::Idle) && !waits_elsewhere;
     let incoming = promotion.bundle.as_deref().filter(|_| comes).and_then(|name| seen.bundle(name).ok());
+    // What has failed and is in all the same.
+    let failed = promotion
+        .has
+        .iter()
+        .find(|one| promotion.outcome == Outcome::Failed && promotion.bundle.as_ref() == Some(&one.bundle));
     let current = match incoming {
+        _ if failed.is_some() => failed.cloned(),
         Some(bundle) => beside(seen, promotion, bundle),
         None => promotion.has.first().cloned(),
     };
@@ -219,7 +225,10 @@ fn shown_version(cell: &Cell) -> String {
         None => current,
         Some(incoming) => {
             let word = incoming.result.split([' ', ':']).next().unwrap_or_default();
-            format!("{current} → {} {word}", display_version(&incoming.version))
+            match cell.bundle.as_ref() == Some(&incoming.bundle) {
+                true => format!("{current} {word}"),
+                false => format!("{current} → {} {word}", display_version(&incoming.version)),
+            }
         }
     }
 }
@@ -316,7 +325,15 @@ mod tests {
             let explanation = seen.explain(None, now);
             shown_cell(&cell(seen, &explanation.environments[0]))
         };
-        assert_eq!(shown(&seen), "v10.0 → v11.0 FAILED");
+        assert_eq!(shown(&seen), "v11.0 FAILED", "it is in");
+        let entry = |seen: &mut Seen, promoted: Option<&str>| {
+            let status = seen.bundles[1].status.as_mut().unwrap();
+            let entry = status.environments.get_mut("prod").unwrap();
+            std::mem::replace(&mut entry.promoted_at, promoted.map(|at| at.parse().unwrap()))
+        };
+        entry(&mut seen, None);
+        assert_eq!(shown(&seen), "v10.0 → v11.0 FAILED", "it never came in");
+        entry(&mut seen, Some("2026-04-09T10:01:10Z"));
         for entry in
             [json!({}), json!({"prod": {"state": "HealthChecking", "promotedAt": "2026-04-09T10:02:10Z"}})]
         {

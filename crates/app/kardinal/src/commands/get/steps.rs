@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use kardinal_api::kardinal::{BUNDLE_LABEL, PolicyGate, PromotionStep};
-use kardinal_planner::bundle::label_value;
 use kardinal_planner::explain::{Explanation, GateVerdict, Outcome, Promotion};
+use kardinal_planner::names::label_value;
 use serde::Serialize;
 
 use super::super::explain::of_pipeline;

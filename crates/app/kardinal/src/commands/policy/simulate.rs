@@ -17,7 +17,8 @@ use serde::Serialize;
 use crate::args::SimulateArguments;
 use crate::failure::{Failure, Kind};
 use crate::output;
-use crate::server::{Seen, Server, check_environment, listed, refused};
+use crate::server::{Seen, Server, check_environment, refused};
+use kardinal_planner::problem::listed;
 
 /// The word for a door that is closed.
 const BLOCKED: &str = "BLOCKED";

@@ -3,10 +3,11 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
+use kardinal_object::{Gvk, KindScope, ObjectId};
 use serde_json::{Value, json};
 
 use super::world::{Story, World};
-use crate::{Changed, Gvk, KindScope, ObjectId, Observed, Seen, Selector};
+use crate::{Changed, Observed, Seen, Selector};
 
 /// Counts the questions that a step asks.
 struct Counting<'a> {

@@ -1,9 +1,10 @@
 //! A Graph acts inside its own namespace, which is `default` here.
 
+use kardinal_object::Gvk;
 use serde_json::json;
 
 use super::world::Story;
-use crate::{Fence, Gvk, Outcome, Permission, Permit, WaitReason};
+use crate::{Fence, Outcome, Permission, Permit, WaitReason};
 
 const GATE: &str =
     "{apiVersion: test.io/v1, kind: Gate, metadata: {name: gate, namespace: policies}, spec: {open: false}}";

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use kardinal_object::ObjectId;
 use serde_json::{Value, json};
 
 use super::world::{Story, owner};
-use crate::{Action, Body, Changed, Declaration, Fence, Marks, NodeState, ObjectId, Walker, compile};
+use crate::{Action, Body, Changed, Declaration, Fence, Marks, NodeState, Walker, compile};
 
 /// A small generator with a known sequence.
 struct Dice(u64);

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use kardinal_object::{Gvk, KindScope, ObjectId};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Action, Changed, Fence, Graph, Gvk, KindScope, Marks, ObjectId, Observed, Outcome, Owner, Permission,
-    Permit, Seen, Selector, Step, Teardown, TeardownStep, Walker, compile, declare,
+    Action, Changed, Fence, Graph, Marks, Observed, Outcome, Owner, Permission, Permit, Seen, Selector, Step,
+    Teardown, TeardownStep, Walker, compile, declare,
 };
 
 /// The Graph of all tests.

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kardinal_api::kardinal::{Bundle, BundlePhase, BundleType, PromotionState};
 
 use super::world::{World, bundle, intended, line, now, pipeline, yaml};
-use crate::bundle::{Commit, Effect};
+use crate::bundle::{Commit, Effect, OFFER_AGAIN, refused};
 
 const OLD: &str = "my-app-v1-1712567890";
 const NEW: &str = "my-app-v2-1712567999";
@@ -20,6 +20,34 @@ fn two(new: Bundle) -> World {
     let mut world = World::new(line(&["dev", "staging", "prod"]), vec![bundle(OLD), later(new, 5)]);
     world.pass(OLD);
     world
+}
+
+#[test]
+fn a_graph_that_cannot_be_deleted_holds_up_no_record() {
+    let mut world = two(bundle(NEW));
+    world.set(OLD, "dev", PromotionState::HealthChecking);
+    world.pass(NEW);
+    world.pass(OLD);
+    assert_eq!(world.phase(OLD), Some(BundlePhase::Superseded));
+    // What was on its way arrives before the Graph goes.
+    world.set(OLD, "dev", PromotionState::Verified);
+    let plan = world.plan(OLD);
+    assert!(plan.status.is_some(), "{plan:?}");
+    let told = world.decide(OLD, |snapshot| refused(snapshot, &plan.effects[0], "forbidden"));
+    assert!(told.effects.is_empty());
+    assert_eq!((told.status, told.wake), (plan.status, Some(world.now + OFFER_AGAIN)));
+}
+
+#[test]
+fn steps_of_a_bundle_that_had_the_same_name_say_nothing_of_this_one() {
+    let mut world = two(bundle(NEW));
+    for environment in ["dev", "staging", "prod"] {
+        let status = world.set(NEW, environment, PromotionState::Verified);
+        status.outputs.insert("bundleUid".to_owned(), "that-of-the-deleted-one".to_owned());
+    }
+    world.pass(NEW);
+    assert_eq!(world.phase(NEW), Some(BundlePhase::Promoting));
+    assert!(world.bundle_mut(NEW).status.as_ref().unwrap().environments.is_empty());
 }
 
 #[test]
@@ -140,6 +168,51 @@ fn a_commit_is_looked_for_once_and_only_where_it_is_taken_over() {
 }
 
 #[test]
+fn what_is_in_an_environment_is_judged_until_the_newer_one_stands_before_it() {
+    let mut world = two(bundle(NEW));
+    for environment in ["dev", "staging"] {
+        world.set(OLD, environment, PromotionState::Verified);
+    }
+    world.set(OLD, "prod", PromotionState::HealthChecking).promoted_at = Some(now());
+    world.pass(NEW);
+    world.set(NEW, "dev", PromotionState::Promoting);
+    world.pass(NEW);
+    world.pass(OLD);
+    assert_eq!(world.phase(OLD), Some(BundlePhase::Promoting), "nobody else finds out whether prod is well");
+    world.set(OLD, "prod", PromotionState::Failed);
+    world.pass(OLD);
+    assert_eq!(world.phase(OLD), Some(BundlePhase::Failed));
+
+    let mut world = two(bundle(NEW));
+    for environment in ["dev", "staging"] {
+        world.set(OLD, environment, PromotionState::Verified);
+    }
+    world.set(OLD, "prod", PromotionState::HealthChecking).promoted_at = Some(now());
+    world.pass(NEW);
+    world.set(NEW, "prod", PromotionState::Pending);
+    world.pass(NEW);
+    world.pass(OLD);
+    assert_eq!(world.phase(OLD), Some(BundlePhase::Superseded), "the newer one takes prod over");
+
+    // One that would go on from there is not kept: it would carry the older version further.
+    let mut world = two(bundle(NEW));
+    world.set(OLD, "dev", PromotionState::Verified);
+    world.set(OLD, "staging", PromotionState::HealthChecking).promoted_at = Some(now());
+    world.pass(NEW);
+    world.set(NEW, "dev", PromotionState::Promoting);
+    world.pass(NEW);
+    world.pass(OLD);
+    assert_eq!(world.phase(OLD), Some(BundlePhase::Superseded), "prod is not its any more");
+
+    // The first environment goes to the newer one at once: a fix does not wait for what it mends.
+    let mut world = two(bundle(NEW));
+    world.set(OLD, "dev", PromotionState::HealthChecking).promoted_at = Some(now());
+    world.pass(NEW);
+    world.pass(OLD);
+    assert_eq!(world.phase(OLD), Some(BundlePhase::Superseded));
+}
+
+#[test]
 fn environments_that_are_verified_need_nobody_else() {
     let mut world = two(intended(NEW, "{skip: [dev]}"));
     world.set(OLD, "dev", PromotionState::Verified);
@@ -230,6 +303,37 @@ fn what_a_rollback_needs_stays() {
     world.bundle_mut("b-1").status.as_mut().unwrap().environments.clear();
     world.steps.clear();
     assert_eq!(left(&mut world), ["b-0", "b-1", "b-3"]);
+}
+
+#[test]
+fn what_an_environment_has_of_another_kind_stays() {
+    let mut world = history(4, 1);
+    let mut first = world.bundles.remove(0);
+    first.spec.kind = Some(BundleType::Config);
+    world.bundles.insert(0, first);
+    assert_eq!(left(&mut world), ["b-0", "b-3"], "the images that came later replace no configuration");
+    // One that came last and was never found healthy is what the environment has.
+    let mut world = history(3, 1);
+    let status = world.bundle_mut("b-1").status.as_mut().unwrap();
+    status.phase = Some(BundlePhase::Superseded);
+    let entry = status.environments.get_mut("dev").unwrap();
+    entry.promoted_at = Some(now() + SignedDuration::from_hours(9));
+    (entry.verified_at, entry.state) = (None, Some(PromotionState::HealthChecking));
+    world.steps.clear();
+    assert_eq!(left(&mut world), ["b-1", "b-2"]);
+}
+
+#[test]
+fn what_a_step_has_just_brought_is_on_record_before_its_bundle_is_judged_as_history() {
+    let mut world = history(3, 1);
+    // The first one comes again, and its record does not say so yet.
+    world.set("b-0", "dev", PromotionState::HealthChecking).promoted_at =
+        Some(now() + SignedDuration::from_hours(9));
+    let entry = world.bundle_mut("b-0").status.as_mut().unwrap().environments.get_mut("dev").unwrap();
+    (entry.verified_at, entry.state, entry.promoted_at) = (None, Some(PromotionState::Promoting), None);
+    let plan = world.plan("b-0");
+    assert!(plan.effects.is_empty() && plan.status.is_some(), "{plan:?}");
+    assert!(left(&mut world).contains(&"b-0".to_owned()));
 }
 
 #[test]

@@ -4,8 +4,9 @@ use kardinal_api::graph::Graph;
 
 use super::translation::{edges, make};
 use super::world::{bundle, gate, line, org, org_gate, pipeline};
-use crate::bundle::names::{Ids, ObjectNames, base, camel_case, fit};
-use crate::bundle::{graph_names, label_value, translate};
+use crate::bundle::{graph_names, translate};
+use crate::names::label_value;
+use crate::names::{Ids, ObjectNames, base, camel_case, fit};
 
 #[test]
 fn ids_are_camel_case() {

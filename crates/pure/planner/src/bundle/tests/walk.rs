@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{Bundle, BundlePhase, PromotionStep};
-use kardinal_graph::{
-    Action, Changed, Fence, Gvk, KindScope, NodeState, ObjectId, Observed, Outcome, Owner, Seen, Selector,
-    Walker,
-};
+use kardinal_graph::{Action, Changed, Fence, NodeState, Observed, Outcome, Owner, Seen, Selector, Walker};
+use kardinal_object::{Gvk, KindScope, ObjectId};
 use serde_json::{Value, json};
 
 use super::world::{World, bundle, gate, intended, line, org_gate, pipeline};

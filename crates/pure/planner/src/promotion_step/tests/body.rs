@@ -191,6 +191,15 @@ fn an_environment_whose_upstream_was_verified_a_moment_ago_never_says_this_is_th
     let body = opened(&mut scene).body;
     assert!(body.contains("| staging | 0s ago | 0s |\n"), "{body}");
     assert!(!body.contains("first environment"), "{body}");
+    // Nor where the Bundle skips those before.
+    let mut skipping = Scene::reviewed();
+    skipping.step.metadata.annotations = None;
+    let bundle = skipping.bundle.as_mut().unwrap();
+    bundle.status = None;
+    bundle.spec.intent = from(json!({"skip": ["dev", "staging"]}));
+    let body = opened(&mut skipping).body;
+    assert!(body.contains("Nothing was verified before: this Bundle skips dev, staging.\n"), "{body}");
+    assert!(!body.contains("first environment"), "{body}");
     // Not even when nothing at all is known of it.
     let mut blind = Scene::reviewed();
     blind.bundle.as_mut().unwrap().status = None;

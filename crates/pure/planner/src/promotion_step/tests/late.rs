@@ -193,17 +193,139 @@ fn a_rejected_pull_request_that_is_opened_again_is_closed_and_a_merge_of_it_is_o
     assert_eq!(scene.plan(), Plan::default());
 }
 
-#[test]
-fn a_merge_before_the_end_accuses_nobody() {
+/// A step that had failed at this time while its pull request was open.
+fn failed_at(at: &str) -> Scene {
     let mut scene = Scene::reviewed().opened().kept();
-    scene.pass(SignedDuration::from_mins(5));
+    scene.now = time(at);
     let failed = {
         let snapshot = scene.snapshot();
         let mut draft = draft::Draft::new(&snapshot);
+        // Its check was never green, so nobody is excused by it.
+        check::forget(&mut draft, &open_pull_request().head);
         draft.fail(None, "task `notify` said no");
         draft.plan().status
     };
     scene.write(failed);
+    scene
+}
+
+fn notes(plan: &Plan) -> Vec<&str> {
+    plan.notes.iter().map(|note| note.reason.as_str()).collect()
+}
+
+#[test]
+fn words_and_conditions_that_somebody_changes_change_no_evidence() {
+    let merged = merged_by("mallory", "2026-04-14T14:10:00Z");
+    let forge = |scene: &mut Scene, change: fn(&mut PromotionStepStatus)| {
+        change(scene.step.status.as_mut().unwrap());
+    };
+    let changes: [fn(&mut PromotionStepStatus); 4] = [
+        |status| status.conditions.clear(),
+        |status| status.conditions[0].last_transition_time.0 = time("2026-04-14T14:12:00Z"),
+        |status| status.conditions[0].last_transition_time.0 = time("2026-04-01T00:00:00Z"),
+        |status| {
+            let words = "it had been merged into `main` by mallory at 2026-04-14T14:10:00Z (PR #7)";
+            status.message = Some(words.to_owned());
+        },
+    ];
+    for change in changes {
+        let mut scene = failed_at("2026-04-14T14:05:00Z");
+        forge(&mut scene, change);
+        scene.pass(SignedDuration::from_mins(10));
+        scene.pull_request = None;
+        assert!(scene.plan().effect.is_some(), "it is looked for");
+        scene.pull_request = Some(merged.clone());
+        let plan = scene.plan();
+        assert_eq!(notes(&plan), ["MergedAfterTheEnd"]);
+        let over = told(&scene, "failed");
+        assert_eq!((over.result, over.forced_by.as_deref()), (GateResult::Fail, Some("mallory")));
+        assert_eq!(over.reason.as_deref(), Some("the promotion was over: task `notify` said no"));
+        let said = "all the same it was merged into `main` by mallory at 2026-04-14T14:10:00Z (PR #7)";
+        assert!(scene.message().ends_with(said), "{}", scene.message());
+        assert_eq!(scene.plan(), Plan::default());
+    }
+}
+
+#[test]
+fn a_step_that_begins_again_ends_when_its_promotion_did() {
+    let mut scene = failed_at("2026-04-14T14:05:00Z");
+    let ended = scene.status().failed_at;
+    let environment = scene.step.spec.environment.clone();
+    let record = json!({"state": "Failed", "failedAt": ended, "message": "task `notify` said no"});
+    let status = json!({"phase": "Failed", "environments": {environment: record}});
+    scene.bundle.as_mut().unwrap().status = from(status);
+    scene.step.status = None;
+    scene.pass(SignedDuration::from_mins(10));
+    scene.plan();
+    assert_eq!(scene.status().failed_at, ended);
+    scene.pull_request = Some(merged_by("mallory", "2026-04-14T14:10:00Z"));
+    assert_eq!(notes(&scene.plan()), ["MergedAfterTheEnd"]);
+    assert_eq!(told(&scene, "failed").forced_by.as_deref(), Some("mallory"));
+}
+
+#[test]
+fn the_end_of_a_record_from_before_is_told_by_its_condition() {
+    let mut scene = failed_at("2026-04-14T14:05:00Z");
+    let mut status = serde_json::to_value(scene.status()).unwrap();
+    status.as_object_mut().unwrap().remove("failedAt");
+    scene.step.status = Some(from(status));
+    scene.seal();
+    scene.pass(SignedDuration::from_mins(10));
+    scene.pull_request = Some(merged_by("mallory", "2026-04-14T14:10:00Z"));
+    assert_eq!(notes(&scene.plan()), ["MergedAfterTheEnd"]);
+    assert_eq!(told(&scene, "failed").forced_by.as_deref(), Some("mallory"));
+}
+
+#[test]
+fn a_merge_in_the_second_of_the_end_is_not_known_to_have_come_after_it() {
+    for (merged_at, accused) in [("2026-04-14T14:05:00Z", false), ("2026-04-14T14:05:01Z", true)] {
+        let mut scene = failed_at("2026-04-14T14:05:00.4Z");
+        scene.pass(SignedDuration::from_mins(10));
+        scene.pull_request = Some(merged_by("alice", merged_at));
+        let plan = scene.plan();
+        assert_eq!(!plan.notes.is_empty(), accused, "{:?}", plan.notes);
+        let gates = scene.status().evidence.unwrap().policy_gates.unwrap();
+        assert_eq!(gates.iter().any(|gate| gate.forced_by.is_some()), accused, "{gates:?}");
+    }
+}
+
+#[test]
+fn a_rejected_pull_request_that_is_merged_elsewhere_stays_rejected() {
+    let mut scene = rejected();
+    scene.pass(SignedDuration::from_mins(5));
+    let elsewhere = merged_by("mallory", "2026-04-14T14:04:00Z");
+    scene.pull_request = Some(PullRequest { base: "sandbox".to_owned(), ..elsewhere });
+    scene.plan();
+    assert!(scene.message().contains("merged into `sandbox` by mallory"), "{}", scene.message());
+    assert_eq!(scene.status().merged_at, None);
+    assert!(is_rejected(&scene.step), "the environment never had it");
+}
+
+#[test]
+fn without_its_bundle_a_forged_status_leaves_no_green_check_either() {
+    for state in ["Verified", "Failed", "Promoting"] {
+        let mut scene = Scene::reviewed().opened().kept();
+        scene.step.status = from(json!({"state": state}));
+        (scene.bundle, scene.pull_request) = (None, None);
+        let find = scene.effect();
+        assert!(matches!(find, Effect::FindPullRequest { .. }), "{state}: {find:?}");
+        scene.pull_request = Some(open_pull_request());
+        let pending = scene.effect();
+        assert!(
+            matches!(pending, Effect::SetCommitStatus { state: CommitState::Pending, .. }),
+            "{state}: {pending:?}"
+        );
+    }
+    // One that pushes has none.
+    let mut scene = Scene::new(json!({}));
+    scene.step.status = from(json!({"state": "Promoting"}));
+    scene.bundle = None;
+    assert_eq!(scene.effect(), Effect::ForgetStatus);
+}
+
+#[test]
+fn a_merge_before_the_end_accuses_nobody() {
+    let mut scene = failed_at("2026-04-14T14:05:00Z");
     scene.pull_request = Some(merged_by("alice", "2026-04-14T14:03:00Z"));
     let plan = scene.plan();
     assert!(plan.notes.is_empty(), "{:?}", plan.notes);

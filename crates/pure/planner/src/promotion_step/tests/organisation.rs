@@ -518,8 +518,7 @@ fn a_step_that_was_deleted_after_its_end_does_nothing_once_more() {
     assert_eq!((status.state, status.verified_at), (Some(PromotionState::Verified), Some(verified_at)));
     // The team may have written it; the record keeps it, and the controller does not sign it.
     assert_eq!((&status.evidence, status.outputs.get("commit"), status.promoted_at), (&None, None, None));
-    let old = scene.bundle.as_ref().unwrap().status.as_ref().unwrap().environments.clone();
-    let kept = crate::bundle::record(&old, &[&scene.step]);
+    let kept = crate::bundle::record(scene.bundle.as_ref().unwrap(), &[&scene.step]);
     assert_eq!(kept["prod"].evidence.as_ref().unwrap().approved_by.as_ref().unwrap(), &["alice"]);
     assert_eq!((kept["prod"].commit.as_deref(), kept["prod"].seal.is_some()), (Some("c1"), true));
     assert_eq!(scene.plan(), Plan::default());

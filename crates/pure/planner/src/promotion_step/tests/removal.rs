@@ -125,6 +125,7 @@ fn a_pull_request_that_was_never_written_down_is_found() {
         head: "kardinal/default/my-app-v1-29-0/prod".to_owned(),
         base: "main".to_owned(),
         marker: "<!-- kardinal-step: 0b5e -->".to_owned(),
+        since: change::since(&pushed().snapshot()),
     };
     let done = drive(&mut pushed(), |effect| match effect {
         Effect::FindPullRequest { .. } => Outcome::PullRequest(open_pull_request()),
@@ -153,7 +154,7 @@ fn a_push_that_was_never_written_down_is_cleared_away() {
     scene.effect();
     scene.tell(&Effect::AddFinalizer, Outcome::Done);
     delete(&mut scene);
-    let find = change::find(&scene.step);
+    let find = change::find(&scene.snapshot());
     let done = drive(&mut scene, |effect| match effect {
         Effect::FindPullRequest { .. } => Outcome::NoPullRequest,
         _ => Outcome::Done,

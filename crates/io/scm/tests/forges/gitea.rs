@@ -43,6 +43,7 @@ fn promotion(head: &str) -> NewPullRequest {
         body: format!("{MARKER}\n| Artifact | Version |"),
         labels: vec!["kardinal".to_owned(), "kardinal/promotion".to_owned()],
         marker: MARKER.to_owned(),
+        since: None,
     }
 }
 
@@ -97,7 +98,7 @@ async fn a_pull_request_lives_from_creation_to_merge() -> anyhow::Result<()> {
     let Some(gitea) = Gitea::start()? else { return Ok(()) };
     let (url, sha) = repository(&gitea)?;
     let forge = forge(&url, &gitea.token);
-    assert_eq!(forge.find(HEAD, "main", MARKER).await?, None);
+    assert_eq!(forge.find(HEAD, "main", MARKER, None).await?, None);
 
     let first = forge.create(&promotion(HEAD)).await?;
     let second = forge.create(&promotion(HEAD)).await?;
@@ -106,13 +107,13 @@ async fn a_pull_request_lives_from_creation_to_merge() -> anyhow::Result<()> {
         (1, PullRequestState::Open, sha.as_str())
     );
     assert_eq!(second.number, 1);
-    assert_eq!(forge.find(HEAD, "main", MARKER).await?.unwrap().number, 1);
+    assert_eq!(forge.find(HEAD, "main", MARKER, None).await?.unwrap().number, 1);
     assert_eq!(
-        forge.find(HEAD, "main", "<!-- kardinal-step: 9999 -->").await?,
+        forge.find(HEAD, "main", "<!-- kardinal-step: 9999 -->", None).await?,
         None,
         "another step's marker"
     );
-    assert_eq!(forge.find("main", "main", MARKER).await?, None, "another branch");
+    assert_eq!(forge.find("main", "main", MARKER, None).await?, None, "another branch");
     let all = gitea.get_json("/repos/operator/app/pulls?state=all")?;
     assert_eq!(all.as_array().unwrap().len(), 1);
     let labels = gitea.get_json("/repos/operator/app/issues/1/labels")?;
@@ -162,14 +163,14 @@ async fn a_pull_request_lives_from_creation_to_merge() -> anyhow::Result<()> {
     assert_eq!(forge.merge(1, &sha, "main").await?.state, PullRequestState::Merged, "merging twice is fine");
     forge.close(1, Some("too late")).await?;
     gitea.delete_branch("app", HEAD)?;
-    let found = forge.find(HEAD, "main", MARKER).await?.unwrap();
+    let found = forge.find(HEAD, "main", MARKER, None).await?.unwrap();
     assert_eq!((found.state, found.head_sha), (PullRequestState::Merged, sha), "found without its branch");
     assert_eq!(forge.create(&promotion(HEAD)).await?.number, 1, "what is merged is not opened again");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn closed_ones_are_found_on_any_page_and_the_newest_counts() -> anyhow::Result<()> {
+async fn closed_ones_are_found_on_any_page_and_each_step_finds_its_own() -> anyhow::Result<()> {
     let Some(gitea) = Gitea::start_with("[api]\nMAX_RESPONSE_ITEMS = 2\n")? else { return Ok(()) };
     let (url, _) = repository(&gitea)?;
     let forge = forge(&url, &gitea.token);
@@ -195,13 +196,13 @@ async fn closed_ones_are_found_on_any_page_and_the_newest_counts() -> anyhow::Re
         names(&gitea.get_json("/repos/operator/app/issues/6/labels")?, "name"),
         ["a", "b", "c", "d", "e"]
     );
-    assert_eq!(forge.find(HEAD, "main", MARKER).await?.unwrap().number, 1);
+    assert_eq!(forge.find(HEAD, "main", MARKER, None).await?.unwrap().number, 1);
     // The same branch again, for another step: each finds its own.
     let second =
         NewPullRequest { marker: "<!-- second -->".to_owned(), body: "<!-- second -->".to_owned(), ..new };
     assert_eq!(forge.create(&second).await?.number, 7);
-    assert_eq!(forge.find(HEAD, "main", MARKER).await?.unwrap().number, 1);
-    assert_eq!(forge.find(HEAD, "main", "<!-- second -->").await?.unwrap().number, 7);
+    assert_eq!(forge.find(HEAD, "main", MARKER, None).await?.unwrap().number, 1);
+    assert_eq!(forge.find(HEAD, "main", "<!-- second -->", None).await?.unwrap().number, 7);
     // One that somebody opened by hand from our branch is not ours.
     let third =
         NewPullRequest { marker: "<!-- third -->".to_owned(), body: "<!-- third -->".to_owned(), ..second };
@@ -225,9 +226,9 @@ async fn a_fork_that_copies_branch_and_marker_is_not_ours() -> anyhow::Result<()
     gitea.post_as("mallory", "/repos/mallory/app/contents", &change)?;
     let forged = json!({ "head": format!("mallory:{HEAD}"), "base": "main", "title": "x", "body": MARKER });
     gitea.post_as("mallory", "/repos/operator/app/pulls", &forged)?;
-    assert_eq!(forge.find(HEAD, "main", MARKER).await?, None);
+    assert_eq!(forge.find(HEAD, "main", MARKER, None).await?, None);
     assert_eq!(forge.create(&promotion(HEAD)).await?.number, 2);
-    assert_eq!(forge.find(HEAD, "main", MARKER).await?.unwrap().number, 2);
+    assert_eq!(forge.find(HEAD, "main", MARKER, None).await?.unwrap().number, 2);
     Ok(())
 }
 
@@ -238,10 +239,10 @@ async fn problems_say_what_to_do() -> anyhow::Result<()> {
 
     let token = gitea.create_token("operator", "short-lived", &["write:repository", "write:issue"])?;
     let short_lived = forge(&url, &token);
-    assert_eq!(short_lived.find(HEAD, "main", MARKER).await?, None);
+    assert_eq!(short_lived.find(HEAD, "main", MARKER, None).await?, None);
     gitea.delete_token("operator", "short-lived")?;
     for message in [
-        problem(short_lived.find(HEAD, "main", MARKER).await),
+        problem(short_lived.find(HEAD, "main", MARKER, None).await),
         problem(short_lived.create(&promotion(HEAD)).await),
     ] {
         assert!(message.contains("revoked") && message.contains("spec.git.secretRef"), "{message}");

@@ -40,7 +40,7 @@ impl fmt::Display for Problem {
 impl std::error::Error for Problem {}
 
 /// `` `a`, `b` and `c` ``, for messages that list what is known.
-pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     match quoted.split_last() {
         None => "none".to_owned(),

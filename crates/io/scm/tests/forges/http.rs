@@ -1,9 +1,6 @@
 //! Limits, failures and hostile answers, the same for every forge.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
-#[path = "server/answers.rs"]
-mod server;
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +10,7 @@ use kardinal_scm::{Credentials, Error, Forge, Http, Secret, Settings, open};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use server::{HEAD, MARKER, Notes, Say, Server, TOKEN, http, pull, settings, token};
+use crate::server::{HEAD, MARKER, Notes, Say, Server, TOKEN, fault, http, pull, settings, token};
 
 fn with(http: &Http, server: &Server) -> Arc<dyn Forge> {
     open(GitProvider::Github, &server.repository(), &token(), None, http).unwrap()
@@ -21,15 +18,6 @@ fn with(http: &Http, server: &Server) -> Arc<dyn Forge> {
 
 fn forge(server: &Server) -> Arc<dyn Forge> {
     with(&http(), server)
-}
-
-#[track_caller]
-fn fault(error: Error) -> (String, Option<Duration>) {
-    match error {
-        Error::Fault { message, retry_after } => (message, retry_after),
-        Error::Limited { message, retry_after } => (message, Some(retry_after)),
-        problem @ (Error::Problem(_) | Error::Conflict { .. }) => panic!("expected a Fault, got {problem:?}"),
-    }
 }
 
 #[tokio::test]
@@ -50,20 +38,20 @@ async fn a_limited_token_waits_without_asking_and_others_go_on() {
         .await;
         let http = http();
         let forge = with(&http, &server);
-        let (_, wait) = fault(forge.find(HEAD, "main", MARKER).await.unwrap_err());
+        let (_, wait) = fault(forge.find(HEAD, "main", MARKER, None).await.unwrap_err());
         // Where it names no time, a little is added by chance.
         let (wait, least) = (wait.unwrap(), Duration::from_secs(seconds));
         assert!(wait >= least && wait < least * 3 / 2, "{wait:?}");
         assert_eq!(server.asked().len(), 1, "a limit is not answered by asking again");
         // A short time is waited for within the call.
         if wait > Duration::from_secs(10) {
-            let (message, wait) = fault(forge.find(HEAD, "main", MARKER).await.unwrap_err());
+            let (message, wait) = fault(forge.find(HEAD, "main", MARKER, None).await.unwrap_err());
             assert!(wait.unwrap() <= Duration::from_secs(seconds), "{message}");
             assert_eq!(server.asked().len(), 1, "the host is left alone until then");
         }
         let other = Credentials::Token(Secret::new("another"));
         let other = open(GitProvider::Github, &server.repository(), &other, None, &http).unwrap();
-        assert!(other.find(HEAD, "main", MARKER).await.unwrap().is_none());
+        assert!(other.find(HEAD, "main", MARKER, None).await.unwrap().is_none());
     }
 }
 
@@ -77,8 +65,8 @@ async fn the_last_request_of_a_window_is_used_and_then_we_wait() {
     })
     .await;
     let forge = forge(&server);
-    assert!(forge.find(HEAD, "main", MARKER).await.unwrap().is_none());
-    let (_, wait) = fault(forge.find(HEAD, "main", MARKER).await.unwrap_err());
+    assert!(forge.find(HEAD, "main", MARKER, None).await.unwrap().is_none());
+    let (_, wait) = fault(forge.find(HEAD, "main", MARKER, None).await.unwrap_err());
     assert!(wait.unwrap() > Duration::from_secs(500), "{wait:?}");
     assert_eq!(server.asked().len(), 1);
 }
@@ -88,7 +76,7 @@ async fn reading_is_repeated_twice_and_creating_never() {
     let broken = |status| Server::start(move |_, _| Say::json(status, &json!({ "message": "broken" })));
     for status in [500, 502, 503, 504] {
         let server = broken(status).await;
-        let (message, wait) = fault(forge(&server).find(HEAD, "main", MARKER).await.unwrap_err());
+        let (message, wait) = fault(forge(&server).find(HEAD, "main", MARKER, None).await.unwrap_err());
         assert!(message.contains(&status.to_string()) && wait.is_none(), "{message}");
         assert_eq!(server.asked().len(), 3);
         let server = broken(status).await;
@@ -100,13 +88,13 @@ async fn reading_is_repeated_twice_and_creating_never() {
         _ => Say::json(200, &json!([])),
     })
     .await;
-    assert!(forge(&server).find(HEAD, "main", MARKER).await.unwrap().is_none());
+    assert!(forge(&server).find(HEAD, "main", MARKER, None).await.unwrap().is_none());
 }
 
 #[tokio::test]
 async fn a_host_that_asks_for_a_pause_gets_it() {
     let server = Server::start(|_, _| Say::json(503, &json!({})).with("retry-after", "20")).await;
-    let (_, wait) = fault(forge(&server).find(HEAD, "main", MARKER).await.unwrap_err());
+    let (_, wait) = fault(forge(&server).find(HEAD, "main", MARKER, None).await.unwrap_err());
     assert_eq!(wait, Some(Duration::from_secs(20)));
     assert_eq!(server.asked().len(), 1);
 }
@@ -121,7 +109,7 @@ async fn every_request_is_counted() {
     let notes = Arc::new(Notes::default());
     let http = Http::new(settings(), Some(Arc::clone(&notes) as _));
     let forge = with(&http, &server);
-    forge.find(HEAD, "main", MARKER).await.unwrap();
+    forge.find(HEAD, "main", MARKER, None).await.unwrap();
     forge.comment(5, "hello").await.unwrap_err();
     let nobody = open(GitProvider::Gitea, "http://127.0.0.1:1/a/b", &token(), None, &http).unwrap();
     nobody.comment(5, "hello").await.unwrap_err();
@@ -157,14 +145,14 @@ async fn a_server_that_never_answers_is_given_up_once() {
 async fn an_answer_that_is_too_large_or_no_json_is_a_fault() {
     let server = Server::start(|_, _| Say::json(200, &json!([pull(5, HEAD, &"x".repeat(20_000))]))).await;
     let http = Http::new(Settings { body_limit: 10_000, ..settings() }, None);
-    let (message, _) = fault(with(&http, &server).find(HEAD, "main", MARKER).await.unwrap_err());
+    let (message, _) = fault(with(&http, &server).find(HEAD, "main", MARKER, None).await.unwrap_err());
     assert!(message.contains("larger than 10000 bytes"), "{message}");
     assert_eq!(server.asked().len(), 1);
     for body in ["<html>Please sign in</html>", "", "{\"a\":1}", "[{\"number\":-1}]"] {
         let body = body.to_owned();
         let server =
             Server::start(move |_, _| Say { status: 200, headers: Vec::new(), body: body.clone() }).await;
-        fault(forge(&server).find(HEAD, "main", MARKER).await.unwrap_err());
+        fault(forge(&server).find(HEAD, "main", MARKER, None).await.unwrap_err());
     }
 }
 
@@ -176,7 +164,7 @@ async fn a_token_never_follows_to_another_host() {
         Server::start(move |_, _| Say::json(307, &json!({})).with("location", format!("{elsewhere}/x")))
             .await;
     for error in [
-        forge(&server).find(HEAD, "main", MARKER).await.unwrap_err(),
+        forge(&server).find(HEAD, "main", MARKER, None).await.unwrap_err(),
         forge(&server).comment(5, "hello").await.unwrap_err(),
     ] {
         assert!(matches!(&error, Error::Problem(message) if message.contains("spec.git.url")), "{error:?}");
@@ -193,7 +181,7 @@ async fn a_renamed_repository_on_the_same_host_is_followed() {
             _ => Say::json(200, &json!([])),
         })
         .await;
-    assert!(forge(&server).find(HEAD, "main", MARKER).await.unwrap().is_none());
+    assert!(forge(&server).find(HEAD, "main", MARKER, None).await.unwrap().is_none());
     forge(&server).comment(5, "hello").await.unwrap();
     let last = server.asked().pop().unwrap();
     assert_eq!((last.method.as_str(), &last.body), ("POST", &json!({ "body": "hello" })));
@@ -205,7 +193,7 @@ async fn creating_is_never_turned_into_reading_and_circles_end() {
     let server = Server::start(|_, _| Say::json(301, &json!({})).with("location", "/elsewhere")).await;
     forge(&server).comment(5, "hello").await.unwrap_err();
     assert_eq!(server.log(), ["POST /repos/acme/app/issues/5/comments"]);
-    let (message, _) = fault(forge(&server).find(HEAD, "main", MARKER).await.unwrap_err());
+    let (message, _) = fault(forge(&server).find(HEAD, "main", MARKER, None).await.unwrap_err());
     assert!(message.contains("circles"), "{message}");
 }
 
@@ -214,7 +202,7 @@ async fn many_calls_at_once_share_the_connections_of_a_host() {
     let server = Server::start(|_, _| Say::json(200, &json!([]))).await;
     let http = Http::new(Settings { concurrency: 2, burst: 1000, ..settings() }, None);
     let forge = with(&http, &server);
-    let all = futures::future::join_all((0..50).map(|_| forge.find(HEAD, "main", MARKER))).await;
+    let all = futures::future::join_all((0..50).map(|_| forge.find(HEAD, "main", MARKER, None))).await;
     assert!(all.into_iter().all(|found| found.is_ok_and(|found| found.is_none())));
 }
 
@@ -259,9 +247,9 @@ async fn a_private_authority_is_trusted_only_where_it_is_named() {
     let (url, pem) = https().await;
     let http = http();
     let trusting = open(GitProvider::Github, &url, &token(), Some(pem.as_bytes()), &http).unwrap();
-    assert!(trusting.find(HEAD, "main", MARKER).await.unwrap().is_none());
+    assert!(trusting.find(HEAD, "main", MARKER, None).await.unwrap().is_none());
     let other = open(GitProvider::Github, &url, &token(), None, &http).unwrap();
-    let (message, _) = fault(other.find(HEAD, "main", MARKER).await.unwrap_err());
+    let (message, _) = fault(other.find(HEAD, "main", MARKER, None).await.unwrap_err());
     assert!(message.contains("certificate"), "{message}");
     for broken in ["", "nonsense", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
         let error = open(GitProvider::Github, &url, &token(), Some(broken.as_bytes()), &http).err().unwrap();
@@ -274,7 +262,7 @@ async fn on_a_cluster_a_forge_on_loopback_is_not_asked() {
     let server = Server::start(|_, _| Say::json(200, &json!([]))).await;
     let policy = kardinal_reach::Policy::cluster(kardinal_reach::Hosts::default());
     let forge = with(&Http::reaching(settings(), None, policy, None), &server);
-    match forge.find(HEAD, "main", MARKER).await.unwrap_err() {
+    match forge.find(HEAD, "main", MARKER, None).await.unwrap_err() {
         Error::Problem(message) => assert!(message.contains("--allowed-hosts"), "{message}"),
         other => panic!("{other:?}"),
     }
@@ -282,5 +270,5 @@ async fn on_a_cluster_a_forge_on_loopback_is_not_asked() {
     let named = kardinal_reach::Hosts::parse("127.0.0.1").unwrap();
     let forge =
         with(&Http::reaching(settings(), None, kardinal_reach::Policy::cluster(named), None), &server);
-    assert!(forge.find(HEAD, "main", MARKER).await.unwrap().is_none());
+    assert!(forge.find(HEAD, "main", MARKER, None).await.unwrap().is_none());
 }

@@ -1,64 +1,64 @@
 //! A small server on loopback that answers as a test says and remembers what it was asked.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, Response};
-use kardinal_scm::{Credentials, Http, Observer, Secret, Settings};
+use kardinal_scm::{Credentials, Error, Http, Observer, Secret, Settings};
 use serde_json::{Value, json};
 
-pub const TOKEN: &str = "ghp_verysecrettoken";
-pub const MARKER: &str = "<!-- kardinal-step: 1234 -->";
-pub const HEAD: &str = "kardinal/app-v2/prod";
+pub(crate) const TOKEN: &str = "ghp_verysecrettoken";
+pub(crate) const MARKER: &str = "<!-- kardinal-step: 1234 -->";
+pub(crate) const HEAD: &str = "kardinal/app-v2/prod";
 
 /// One request as it came.
 #[derive(Clone, Debug)]
-pub struct Asked {
-    pub method: String,
+pub(crate) struct Asked {
+    pub(crate) method: String,
     /// With its query.
-    pub path: String,
-    pub authorization: String,
-    pub body: Value,
+    pub(crate) path: String,
+    pub(crate) authorization: String,
+    pub(crate) body: Value,
 }
 
 impl Asked {
     /// Method and path below the API's root, without query.
-    pub fn what(&self) -> String {
+    pub(crate) fn what(&self) -> String {
         let path = self.path.split('?').next().unwrap_or_default();
         format!("{} {}", self.method, path.strip_prefix("/api/v3").unwrap_or(path))
     }
 }
 
 /// An answer to give.
-pub struct Say {
-    pub status: u16,
-    pub headers: Vec<(&'static str, String)>,
-    pub body: String,
+pub(crate) struct Say {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: String,
 }
 
 impl Say {
-    pub fn json(status: u16, body: &Value) -> Say {
+    pub(crate) fn json(status: u16, body: &Value) -> Say {
         Say { status, headers: vec![("content-type", "application/json".to_owned())], body: body.to_string() }
     }
 
-    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Say {
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Say {
         self.headers.push((name, value.into()));
         self
     }
 }
 
 /// The running server.
-pub struct Server {
-    pub url: String,
+pub(crate) struct Server {
+    pub(crate) url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Server {
     /// Starts it; the function gets each request and how many came before.
-    pub async fn start(answer: impl Fn(&Asked, usize) -> Say + Send + Sync + 'static) -> Server {
+    pub(crate) async fn start(answer: impl Fn(&Asked, usize) -> Say + Send + Sync + 'static) -> Server {
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
         let (memory, answer) = (Arc::clone(&asked), Arc::new(answer));
         let service = axum::Router::new().fallback(move |request: Request<Body>| {
@@ -84,17 +84,17 @@ impl Server {
         Server { url, asked }
     }
 
-    pub fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 
     /// What was asked, in short.
-    pub fn log(&self) -> Vec<String> {
+    pub(crate) fn log(&self) -> Vec<String> {
         self.asked().iter().map(Asked::what).collect()
     }
 
     /// The repository `acme/app` on it.
-    pub fn repository(&self) -> String {
+    pub(crate) fn repository(&self) -> String {
         format!("{}/acme/app.git", self.url)
     }
 }
@@ -111,22 +111,22 @@ async fn read(request: Request<Body>) -> Asked {
     }
 }
 
-pub fn token() -> Credentials {
+pub(crate) fn token() -> Credentials {
     Credentials::Token(Secret::new(TOKEN))
 }
 
 /// Limits for tests: the same, with shorter pauses.
-pub fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     Settings { first_pause: Duration::from_millis(1), ..Settings::default() }
 }
 
-pub fn http() -> Http {
+pub(crate) fn http() -> Http {
     Http::new(settings(), None)
 }
 
 /// Remembers what it was told.
 #[derive(Default)]
-pub struct Notes(pub Mutex<Vec<(&'static str, u16)>>);
+pub(crate) struct Notes(pub Mutex<Vec<(&'static str, u16)>>);
 
 impl Observer for Notes {
     fn request(&self, endpoint: &'static str, status: u16, _elapsed: Duration) {
@@ -135,7 +135,7 @@ impl Observer for Notes {
 }
 
 /// A pull request as GitHub describes it in a list.
-pub fn pull(number: u64, head: &str, body: &str) -> Value {
+pub(crate) fn pull(number: u64, head: &str, body: &str) -> Value {
     json!({
         "number": number,
         "html_url": format!("https://github.com/acme/app/pull/{number}"),
@@ -153,4 +153,14 @@ pub fn pull(number: u64, head: &str, body: &str) -> Value {
                   "repo": { "id": 1, "full_name": "acme/app" } },
         "draft": false,
     })
+}
+
+/// What went wrong with the world, and when to come back.
+#[track_caller]
+pub(crate) fn fault(error: Error) -> (String, Option<Duration>) {
+    match error {
+        Error::Fault { message, retry_after } => (message, retry_after),
+        Error::Limited { message, retry_after } => (message, Some(retry_after)),
+        problem @ (Error::Problem(_) | Error::Conflict { .. }) => panic!("expected a Fault, got {problem:?}"),
+    }
 }

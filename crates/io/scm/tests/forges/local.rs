@@ -77,6 +77,7 @@ fn new() -> NewPullRequest {
         body: format!("{MARKER}\nwhy"),
         labels: vec!["kardinal".to_owned()],
         marker: MARKER.to_owned(),
+        since: None,
     }
 }
 
@@ -90,15 +91,18 @@ fn fault<T: std::fmt::Debug>(told: Result<T, Error>) -> String {
 #[tokio::test]
 async fn creating_twice_makes_one_and_it_is_found() {
     let world = World::new().await;
-    assert_eq!(world.forge.find("kardinal/v2/prod", "main", MARKER).await, Ok(None));
+    assert_eq!(world.forge.find("kardinal/v2/prod", "main", MARKER, None).await, Ok(None));
     world.opened().await;
     let created = world.forge.create(&new()).await.unwrap();
     assert_eq!((created.number, created.head_sha.as_str()), (7, HEAD));
     assert_eq!((created.state, created.mergeable), (PullRequestState::Open, Some(true)));
     assert_eq!(world.forge.get(7).await.unwrap(), created);
-    assert_eq!(world.forge.find("kardinal/v2/prod", "main", MARKER).await.unwrap(), Some(created));
-    assert_eq!(world.forge.find("other", "main", MARKER).await, Ok(None));
-    assert_eq!(world.forge.find("kardinal/v2/prod", "main", "<!-- kardinal-step: 2 -->").await, Ok(None));
+    assert_eq!(world.forge.find("kardinal/v2/prod", "main", MARKER, None).await.unwrap(), Some(created));
+    assert_eq!(world.forge.find("other", "main", MARKER, None).await, Ok(None));
+    assert_eq!(
+        world.forge.find("kardinal/v2/prod", "main", "<!-- kardinal-step: 2 -->", None).await,
+        Ok(None)
+    );
     fault(world.forge.get(8).await);
     let spec = world.only().await.spec;
     assert_eq!((spec.author.as_deref(), spec.desired()), (Some("kardinal"), wire::Desired::Open));

@@ -11,9 +11,7 @@
     reason = "a test fails by panicking, in its own functions too"
 )]
 
-#[path = "conformance/cases.rs"]
 mod cases;
-#[path = "conformance/textproto.rs"]
 mod textproto;
 
 use std::collections::BTreeMap;

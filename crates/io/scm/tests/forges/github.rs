@@ -2,12 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
-#[path = "server/answers.rs"]
-mod server;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use kardinal_api::kardinal::GitProvider;
 use kardinal_scm::{
@@ -15,7 +11,7 @@ use kardinal_scm::{
 };
 use serde_json::{Value, json};
 
-use server::{HEAD, MARKER, Say, Server, TOKEN, http, pull, token};
+use crate::server::{HEAD, MARKER, Say, Server, TOKEN, fault, http, pull, token};
 
 /// The commit at the tip of what [`pull`] makes.
 const SHA: &str = "1111111111111111111111111111111111111111";
@@ -32,6 +28,7 @@ fn new_pull_request() -> NewPullRequest {
         body: format!("{MARKER}\nbody"),
         labels: vec!["kardinal".to_owned(), "kardinal/promotion".to_owned()],
         marker: MARKER.to_owned(),
+        since: None,
     }
 }
 
@@ -71,17 +68,8 @@ fn problem(error: Error) -> String {
     }
 }
 
-#[track_caller]
-fn fault(error: Error) -> (String, Option<Duration>) {
-    match error {
-        Error::Fault { message, retry_after } => (message, retry_after),
-        Error::Limited { message, retry_after } => (message, Some(retry_after)),
-        problem @ (Error::Problem(_) | Error::Conflict { .. }) => panic!("expected a Fault, got {problem:?}"),
-    }
-}
-
 #[tokio::test]
-async fn find_reads_all_pages_and_takes_the_newest_of_ours() {
+async fn find_reads_all_pages_and_takes_the_one_of_ours_that_counts() {
     let server = Server::start(|asked, _| {
         let page = if asked.path.contains("page=3") {
             3
@@ -108,7 +96,7 @@ async fn find_reads_all_pages_and_takes_the_newest_of_ours() {
         }
     })
     .await;
-    let found = forge(&server).find(HEAD, "main", MARKER).await.unwrap().unwrap();
+    let found = forge(&server).find(HEAD, "main", MARKER, None).await.unwrap().unwrap();
     assert_eq!((found.number, found.state), (70, PullRequestState::Merged));
     assert_eq!(found.merged_at, Some("2026-11-02T10:00:00Z".parse().unwrap()));
     let asked = server.asked();
@@ -117,7 +105,65 @@ async fn find_reads_all_pages_and_takes_the_newest_of_ours() {
     for part in ["state=all", "head=acme%3Akardinal%2Fapp-v2%2Fprod", "per_page=100"] {
         assert!(asked[0].path.contains(part), "{}", asked[0].path);
     }
-    assert!(forge(&server).find("other-branch", "main", MARKER).await.unwrap().is_none());
+    assert!(forge(&server).find("other-branch", "main", MARKER, None).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_merge_counts_before_what_is_open_and_the_first_before_later_ones() {
+    let closed = |number| with(ours(number), &[("state", json!("closed"))]);
+    let merged = |number| with(closed(number), &[("merged_at", json!("2026-11-02T10:00:00Z"))]);
+    for (all, counts) in [
+        (json!([ours(9), merged(5), closed(4)]), 5),
+        (json!([merged(9), ours(8), merged(5)]), 5),
+        (json!([ours(9), ours(8), closed(4)]), 8),
+        (json!([closed(9), closed(8)]), 8),
+    ] {
+        let server = Server::start(move |_, _| Say::json(200, &all)).await;
+        let found = forge(&server).find(HEAD, "main", MARKER, None).await.unwrap().unwrap();
+        assert_eq!(found.number, counts);
+        assert_eq!(
+            forge(&server).create(&new_pull_request()).await.map(|found| found.number).ok(),
+            Some(counts)
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_ended_before_a_time_is_not_ours_whatever_its_body_says() {
+    let ended =
+        |number, at: &str| with(ours(number), &[("state", json!("closed")), ("closed_at", json!(at))]);
+    let merged = |number, at: &str| with(ended(number, at), &[("merged_at", json!(at))]);
+    let all = json!([ours(9), merged(5, "2026-11-02T10:00:00Z"), ended(4, "2026-11-01T10:00:00Z")]);
+    let server = Server::start(move |_, _| Say::json(200, &all)).await;
+    for (since, counts) in [(None, 5), (Some("2026-11-02T10:00:00Z"), 5), (Some("2026-11-02T10:00:01Z"), 9)] {
+        let since = since.map(|since| since.parse().unwrap());
+        let found = forge(&server).find(HEAD, "main", MARKER, since).await.unwrap().unwrap();
+        assert_eq!(found.number, counts);
+        let new = NewPullRequest { since, ..new_pull_request() };
+        assert_eq!(forge(&server).create(&new).await.map(|found| found.number).ok(), Some(counts));
+    }
+}
+
+#[tokio::test]
+async fn the_first_merge_since_a_time_is_found_whatever_its_body_says() {
+    let merged = |number, at: &str| {
+        with(pull(number, HEAD, "by hand"), &[("state", json!("closed")), ("merged_at", json!(at))])
+    };
+    let all = json!([
+        ours(9),
+        merged(8, "2026-11-04T10:00:00Z"),
+        merged(7, "2026-11-03T10:00:00Z"),
+        merged(6, "2026-11-01T10:00:00Z"),
+    ]);
+    let server = Server::start(move |_, _| Say::json(200, &all)).await;
+    for (since, first) in
+        [(None, Some(6)), (Some("2026-11-03T10:00:00Z"), Some(7)), (Some("2026-11-05T10:00:00Z"), None)]
+    {
+        let since = since.map(|since| since.parse().unwrap());
+        let found = forge(&server).find_merge(HEAD, "main", since).await.unwrap();
+        assert_eq!(found.map(|found| found.number), first);
+    }
+    assert_eq!(forge(&server).find_merge(HEAD, "other", None).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -129,7 +175,7 @@ async fn a_fork_that_copies_branch_and_marker_is_not_ours() {
             Say::json(200, &json!([forged, ours(5)]))
         })
         .await;
-        assert_eq!(forge(&server).find(HEAD, "main", MARKER).await.unwrap().unwrap().number, 5);
+        assert_eq!(forge(&server).find(HEAD, "main", MARKER, None).await.unwrap().unwrap().number, 5);
     }
 }
 
@@ -469,7 +515,7 @@ async fn a_token_never_shows_even_if_the_server_repeats_it() {
     for status in [401, 403, 404, 422, 500] {
         let server = Server::start(move |_, _| refused(status, &format!("no good: {TOKEN}"))).await;
         for error in [
-            forge(&server).find(HEAD, "main", MARKER).await.unwrap_err(),
+            forge(&server).find(HEAD, "main", MARKER, None).await.unwrap_err(),
             forge(&server).create(&new_pull_request()).await.unwrap_err(),
             forge(&server).merge(5, "1111", "main").await.unwrap_err(),
         ] {

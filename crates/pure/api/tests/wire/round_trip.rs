@@ -43,7 +43,7 @@ fn check<T: DeserializeOwned + Serialize>(text: &str) {
 
 macro_rules! fixture {
     ($name:literal) => {
-        include_str!(concat!("fixtures/spec004/", $name, ".yaml"))
+        include_str!(concat!("../fixtures/spec004/", $name, ".yaml"))
     };
 }
 

@@ -1,15 +1,10 @@
 //! Answers of Gitea that the real one of the tests does not give.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
-#[path = "server/answers.rs"]
-mod server;
-
 use kardinal_api::kardinal::GitProvider;
 use kardinal_scm::{Error, NewPullRequest, PullRequestState, open};
 use serde_json::{Value, json};
 
-use server::{HEAD, MARKER, Say, Server, http, token};
+use crate::server::{HEAD, MARKER, Say, Server, http, token};
 
 fn pull(number: u64, state: &str, body: &str) -> Value {
     json!({
@@ -33,13 +28,17 @@ fn promotion() -> NewPullRequest {
         body: MARKER.to_owned(),
         labels: Vec::new(),
         marker: MARKER.to_owned(),
+        since: None,
     }
 }
 
 #[tokio::test]
 async fn a_server_that_cannot_look_up_a_branch_is_listed() {
     let server = Server::start(|asked, _| match asked.what().as_str() {
-        "GET /api/v1/repos/acme/app/pulls" => Say::json(200, &json!([pull(4, "closed", MARKER)])),
+        "GET /api/v1/repos/acme/app/pulls" if asked.path.ends_with("page=1") => {
+            Say::json(200, &json!([pull(4, "closed", MARKER)]))
+        }
+        "GET /api/v1/repos/acme/app/pulls" => Say::json(200, &json!([])),
         _ => Say { status: 404, headers: Vec::new(), body: "404 page not found\n".to_owned() },
     })
     .await;
@@ -63,9 +62,36 @@ async fn pages_end_without_a_count_and_without_links() {
     })
     .await;
     let forge = open(GitProvider::Gitea, &server.repository(), &token(), None, &http()).unwrap();
-    assert_eq!(forge.find(HEAD, "main", MARKER).await.unwrap().unwrap().number, 1);
-    assert_eq!(forge.find(HEAD, "main", "another").await.unwrap(), None);
-    assert_eq!(server.log().len(), 2 + 3);
+    assert_eq!(forge.find(HEAD, "main", MARKER, None).await.unwrap().unwrap().number, 1);
+    assert_eq!(forge.find(HEAD, "main", "another", None).await.unwrap(), None);
+    assert_eq!(server.log().len(), 3 + 3);
+}
+
+#[tokio::test]
+async fn a_merge_counts_before_what_is_open_and_the_first_before_later_ones() {
+    let merged = |number| {
+        let mut pull = pull(number, "closed", MARKER);
+        pull["merged"] = json!(true);
+        pull
+    };
+    let (open_one, closed) = (|number| pull(number, "open", MARKER), |number| pull(number, "closed", MARKER));
+    for (first, second, counts) in [
+        (json!([open_one(9)]), json!([merged(5), closed(4)]), 5),
+        (json!([merged(9), open_one(8)]), json!([merged(5)]), 5),
+        (json!([open_one(9)]), json!([open_one(8), closed(4)]), 8),
+        (json!([closed(9)]), json!([closed(8)]), 8),
+    ] {
+        let server = Server::start(move |asked, _| match asked.path.rsplit("page=").next() {
+            Some("1") => Say::json(200, &first),
+            Some("2") => Say::json(200, &second),
+            _ => Say::json(200, &json!([])),
+        })
+        .await;
+        let forge = open(GitProvider::Gitea, &server.repository(), &token(), None, &http()).unwrap();
+        assert_eq!(forge.find(HEAD, "main", MARKER, None).await.unwrap().unwrap().number, counts);
+        assert_eq!(forge.create(&promotion()).await.unwrap().number, counts);
+        assert!(server.log().iter().all(|what| what.starts_with("GET ")), "{:?}", server.log());
+    }
 }
 
 #[tokio::test]
