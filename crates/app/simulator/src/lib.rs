@@ -15,6 +15,9 @@ use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
 const MANAGER: &str = "workload-simulator";
+/// The annotation of the pods that names the commit whose configuration they run. It stands for a ConfigMap whose name carries
+/// the hash of its content.
+pub const CONFIGURATION: &str = "simulator/configuration";
 /// How often the branch is looked at.
 const INTERVAL: Duration = Duration::from_millis(250);
 
@@ -120,9 +123,8 @@ impl Simulator {
 
     fn deployment(&self, image: &str, commit: Option<&str>) -> Value {
         let labels = BTreeMap::from([("app", self.application.as_str())]);
-        // Stands for a ConfigMap whose name carries the hash of its content.
         let annotations: BTreeMap<&str, &str> =
-            commit.map(|commit| ("simulator/configuration", commit)).into_iter().collect();
+            commit.map(|commit| (CONFIGURATION, commit)).into_iter().collect();
         json!({
             "apiVersion": "apps/v1",
             "kind": "Deployment",

@@ -105,8 +105,17 @@ pub struct Expected<'a> {
     pub contains: &'a BTreeMap<String, bool>,
     /// When the change was made; `None` when there was nothing to change.
     pub since: Option<Timestamp>,
-    /// What [`marks`] the objects had when they were looked at first after the change.
-    pub baseline: Option<&'a str>,
+    /// What the objects looked like before, to compare with.
+    pub baseline: Option<Baseline<'a>>,
+}
+
+/// What the objects of an environment looked like at an earlier time.
+#[derive(Clone, Copy, Debug)]
+pub struct Baseline<'a> {
+    /// Their [`marks`].
+    pub marks: &'a str,
+    /// Whether that was right before the push. Otherwise it was the first look after it, and the change may have been there.
+    pub before_push: bool,
 }
 
 /// What was seen of an environment.

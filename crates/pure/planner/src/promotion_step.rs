@@ -44,6 +44,7 @@ pub use report::{KNOCKS, Report, report};
 pub(crate) use tasks::TYPES;
 pub use tasks::{Call, Problem, Task, TaskKind, tasks};
 pub(crate) use verifying::{Ending, ending};
+pub use verifying::{awaits_look, looks_before_push};
 
 /// Keeps a step that may have a promotion branch until its pull request is closed and the branch is gone.
 pub const FINALIZER: &str = "kardinal.io/promotion";
@@ -401,6 +402,24 @@ pub struct SecretKey {
     pub key: String,
 }
 
+/// How a change came to be in the repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Push {
+    /// It was pushed just now.
+    Made,
+    /// A commit of ours from an earlier life was found.
+    Found,
+    /// The branch says all of it already, by no commit of ours: the commit is its tip.
+    NotNeeded,
+}
+
+impl Push {
+    /// Whether there is a commit of ours.
+    pub fn has_commit(self) -> bool {
+        self != Push::NotNeeded
+    }
+}
+
 /// What came of an effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
@@ -417,8 +436,8 @@ pub enum Outcome {
         commit: String,
         /// The commit that it was built on.
         base: Option<String>,
-        /// Whether there is such a commit of ours. `false`: the branch says all of it already, and `commit` is its tip.
-        pushed: bool,
+        /// How it came to be there.
+        push: Push,
         /// The files that changed.
         files: Vec<String>,
         /// The images that changed.

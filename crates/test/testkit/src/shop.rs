@@ -355,6 +355,21 @@ impl<'a> Shop<'a> {
         Ok(String::from_utf8(content)?)
     }
 
+    /// The newest commit on `main`.
+    pub async fn tip(&self) -> anyhow::Result<String> {
+        let world = self.story.world;
+        let remote = world.workshop.remote(&world.namespace, &self.repository);
+        world.workshop.git.tip(&remote, "main").await?.context("the branch exists")
+    }
+
+    /// The commit whose configuration the workload of an environment runs.
+    pub async fn deployed_commit(&self, environment: &str) -> anyhow::Result<String> {
+        let api: Api<Deployment> = Api::namespaced(self.story.world.client.clone(), environment);
+        let template = api.get(APP).await?.spec.template;
+        let annotations = template.metadata.and_then(|metadata| metadata.annotations).unwrap_or_default();
+        annotations.get(kardinal_simulator::CONFIGURATION).cloned().context("the simulator wrote it")
+    }
+
     /// The subjects of the commits on `main`, newest first, as real git tells them.
     pub fn log(&self) -> anyhow::Result<Vec<String>> {
         self.lines(&["log", "--format=%s", "main"])

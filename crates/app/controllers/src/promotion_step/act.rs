@@ -8,7 +8,7 @@ use kardinal_cluster::Answer;
 use kardinal_git::{Author, ChangeError, Committed, Order};
 use kardinal_planner::promotion_step::{
     CommitOrder, CommitState, Effect, FINALIZER, MANAGER, Outcome, PullRequest, PullRequestOrder,
-    PullRequestState, Retry, objection,
+    PullRequestState, Push, Retry, objection,
 };
 use kardinal_scm as scm;
 
@@ -137,7 +137,11 @@ async fn commit(
         Ok(Committed { commit, parent, kind, files }) => Outcome::Committed {
             commit,
             base: parent,
-            pushed: kind != kardinal_git::Outcome::NothingToDo,
+            push: match kind {
+                kardinal_git::Outcome::Pushed => Push::Made,
+                kardinal_git::Outcome::AlreadyThere => Push::Found,
+                kardinal_git::Outcome::NothingToDo => Push::NotNeeded,
+            },
             files,
             moves: edits.moves(),
             source: edits.source(),

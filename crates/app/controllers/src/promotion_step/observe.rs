@@ -12,8 +12,8 @@ use kardinal_planner::bundle::{last_verified, takes_back};
 use kardinal_planner::health::{self, Chosen, HealthFacts, Sight, Target, Unknown};
 use kardinal_planner::policy_gate::Place;
 use kardinal_planner::promotion_step::{
-    Ground, Hold, Organisation, Snapshot, asks_gates, gate_texts, hold, is_outside, promoted_commit,
-    rollback_of, tells_people,
+    Ground, Hold, Organisation, Snapshot, asks_gates, awaits_look, gate_texts, hold, is_outside,
+    looks_before_push, promoted_commit, rollback_of, tells_people,
 };
 use kardinal_planner::seal::Key as SealKey;
 use serde_json::Value;
@@ -133,13 +133,7 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
     let organisation = ask(context, &view, seal.as_ref(), &around, &bundles);
     let takes_back = bundle.as_ref().is_some_and(|bundle| takes_back(bundle, &bundles));
     drop(view);
-    let health = match step.status.as_ref().and_then(|status| status.state) {
-        Some(PromotionState::HealthChecking) => Some(look(controller, key, &step, now).await?),
-        _ => {
-            controller.following().forget(key);
-            None
-        }
-    };
+    let health = health(controller, key, (&step, bundle.as_ref()), now).await?;
     Ok(Observation {
         key: key.clone(),
         step,
@@ -213,6 +207,26 @@ fn ask(
     let (gates, policy_namespaces) = (gates.as_slice(), context.policy_namespaces.as_slice());
     let ground = Ground { step, bundle, pipeline, gates, policy_namespaces, others, steps: &steps, key, now };
     Ok(Organisation::of(&ground))
+}
+
+/// What is seen of the environment, where the step wants to know it.
+async fn health(
+    controller: &Controller,
+    key: &Key,
+    (step, bundle): (&PromotionStep, Option<&Bundle>),
+    now: Timestamp,
+) -> Result<Option<HealthFacts>, Next> {
+    if step.status.as_ref().and_then(|status| status.state) == Some(PromotionState::HealthChecking) {
+        return look(controller, key, step, now).await.map(Some);
+    }
+    if bundle.is_some_and(|bundle| looks_before_push(step, bundle)) {
+        return match look(controller, key, step, now).await {
+            Err(next) if awaits_look(step, now) => Err(next),
+            looked => Ok(looked.ok()),
+        };
+    }
+    controller.following().forget(key);
+    Ok(None)
 }
 
 /// Looks at what the adapter looks at, on the cluster that the step names.

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Expected, Verdict, condition, number, text};
+use super::{Baseline, Expected, Verdict, condition, number, text};
 
 /// What tells whether the objects have changed since they were looked at: who they are, which spec they have, and which
 /// rollout they are at.
@@ -40,11 +40,15 @@ pub(super) fn weigh(verdict: Verdict, object: &Value, expected: &Expected<'_>) -
     }
 }
 
-fn has_changed(object: &Value, since: Timestamp, baseline: Option<&str>) -> bool {
+fn has_changed(object: &Value, since: Timestamp, baseline: Option<Baseline<'_>>) -> bool {
     let mark = mark(object);
-    if baseline.is_some_and(|baseline| !baseline.split(';').any(|before| before == mark)) {
+    if baseline.is_some_and(|baseline| !baseline.marks.split(';').any(|earlier| earlier == mark)) {
         return true;
     }
+    // Kubernetes times have whole seconds: what was written in the second of the push may be older than the push. That does
+    // not matter only where the objects were not looked at before.
+    let ambiguous = i64::from(baseline.is_some_and(|baseline| baseline.before_push));
+    let earliest = since.as_second().saturating_add(ambiguous);
     let written = object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
     // What is written to the status tells of pods, not of the spec.
     let written = written.filter(|entry| text(entry, "/subresource").is_none());
@@ -53,6 +57,5 @@ fn has_changed(object: &Value, since: Timestamp, baseline: Option<&str>) -> bool
         .chain(text(object, "/metadata/creationTimestamp"))
         .chain(progressed(object))
         .filter_map(|time| time.parse::<Timestamp>().ok());
-    // Kubernetes times have whole seconds.
-    times.any(|time| time.as_second() >= since.as_second())
+    times.any(|time| time.as_second() >= earliest)
 }

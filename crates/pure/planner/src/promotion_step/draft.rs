@@ -60,7 +60,9 @@ pub(super) const WAS_GREEN: &str = "wasGreen";
 pub(super) const TASK_ATTEMPTS: &str = "taskAttempts";
 /// Why another object than the first choice tells the health.
 pub(super) const HEALTH_FALLBACK: &str = "healthFallback";
-/// What the workloads looked like at the first look after the change.
+/// What the workloads looked like right before the push.
+pub(super) const HEALTH_BEFORE: &str = "healthBefore";
+/// What they looked like at the first look after the change, where [`HEALTH_BEFORE`] is not known.
 pub(super) const HEALTH_BASELINE: &str = "healthBaseline";
 /// Set while nothing is known of the environment's health.
 pub(super) const HEALTH_UNKNOWN: &str = "healthUnknown";

@@ -6,8 +6,8 @@ use kardinal_api::kardinal::{PromotionState, PromotionStepStatus};
 use super::draft::{self, Draft};
 use super::tasks::{Task, TaskKind, opens_pull_request, reviewed};
 use super::{
-    CommitState, Effect, ImageMove, Note, Outcome, PullRequest, PullRequestState, Retry, Snapshot, body,
-    change, check, gates, late, waiting,
+    CommitState, Effect, ImageMove, Note, Outcome, PullRequest, PullRequestState, Push, Retry, Snapshot,
+    body, change, check, gates, late, verifying, waiting,
 };
 
 /// How often a custom task is called before a fault fails the step.
@@ -383,17 +383,17 @@ fn answered(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, index: usize, succes
 }
 
 fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outcome: &Outcome) {
-    let Outcome::Committed { commit, base, pushed, files, moves, source } = outcome else { return };
+    let Outcome::Committed { commit, base, push, files, moves, source } = outcome else { return };
     let tasks = waiting::current_tasks(snapshot);
     draft.set_output(draft::COMMIT, commit);
-    draft.set_output(draft::CHANGED, pushed.to_string());
+    draft.set_output(draft::CHANGED, push.has_commit().to_string());
     if let Some(base) = base {
         draft.set_output(draft::BASE_COMMIT, base.clone());
     }
     if let Some(source) = source {
         draft.set_output(draft::CONFIG_COMMIT, source.clone());
     }
-    let told = if *pushed {
+    let told = if push.has_commit() {
         // They were asked once more right before the push.
         draft.status.evidence = Some(gates::evidence(snapshot));
         draft.set_output(draft::BRANCH, branch);
@@ -409,6 +409,10 @@ fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outco
     }
     if !opens_pull_request(&tasks) {
         draft.status.promoted_at = Some(snapshot.now);
+        // Of a push that was made in an earlier life nobody knows what was there before.
+        if let Some(marks) = verifying::before_push(snapshot).filter(|_| *push == Push::Made) {
+            draft.set_output(draft::HEALTH_BEFORE, marks);
+        }
     }
     draft.advance(&tasks, &told);
 }
@@ -435,10 +439,10 @@ fn nothing_to_open(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: Option
 
 /// The change stands on the newest base now. What the step has come to stays: only the commit is another one.
 fn rebuilt(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, outcome: &Outcome) {
-    let Outcome::Committed { commit, base, pushed, files, moves, .. } = outcome else { return };
+    let Outcome::Committed { commit, base, push, files, moves, .. } = outcome else { return };
     draft.status.outputs.remove(draft::CONFLICT);
     draft.set_output(draft::COMMIT, commit);
-    if !pushed {
+    if !push.has_commit() {
         draft.set_output(draft::CHANGED, "false");
         draft.set_output(draft::REBUILT_ON, draft::NOTHING);
         return;

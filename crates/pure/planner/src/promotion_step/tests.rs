@@ -315,7 +315,7 @@ pub(super) fn committed() -> Outcome {
     Outcome::Committed {
         commit: "c0ffee0000".to_owned(),
         base: Some("ba5e".to_owned()),
-        pushed: true,
+        push: Push::Made,
         files: vec!["environments/prod/kustomization.yaml".to_owned()],
         moves: vec![ImageMove {
             repository: "ghcr.io/myorg/my-app".to_owned(),
@@ -330,7 +330,7 @@ pub(super) fn unchanged() -> Outcome {
     Outcome::Committed {
         commit: "71b".to_owned(),
         base: None,
-        pushed: false,
+        push: Push::NotNeeded,
         files: Vec::new(),
         moves: Vec::new(),
         source: None,

@@ -2,19 +2,22 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{
-    BundleType, DeliveryDelegate, PromotionStep, PromotionStepSpec, PromotionStepStatus,
+    Bundle, BundleType, DeliveryDelegate, PromotionState, PromotionStep, PromotionStepSpec,
+    PromotionStepStatus,
 };
 use serde_json::Value;
 
 use super::draft::{self, Draft, output};
 use super::tasks::{Task, TaskKind};
 use super::{Plan, Snapshot, change, gates, promoted_commit, waiting};
-use crate::health::{self, Adapter, Expected, HealthFacts, Unknown, Verdict};
+use crate::health::{self, Adapter, Baseline, Expected, HealthFacts, Unknown, Verdict};
 
 /// How long an environment may take to become healthy.
 const TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 /// When to look again after a time at which nothing could be seen.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(8);
+/// How long a push waits for a look at what was there before, when nothing was looked at until then.
+const FIRST_LOOK: SignedDuration = SignedDuration::from_secs(2);
 /// How often another cluster is asked whether it is still there, and its Secret whether it still leads there.
 const ELSEWHERE: SignedDuration = SignedDuration::from_secs(15);
 /// Why nothing proves yet that the environment runs what was promoted, while that is so.
@@ -65,7 +68,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
         draft.set_output(draft::HEALTH_FALLBACK, fallback.clone());
         draft.warn("HealthFallback", fallback.clone());
     }
-    if draft.output(draft::HEALTH_BASELINE).is_none() && brings_no_image(snapshot) {
+    if baseline(&draft.status).is_none() && brings_no_image(snapshot) {
         draft.set_output(draft::HEALTH_BASELINE, health::marks(&facts.objects));
     }
     let verdict = verdict(snapshot, &draft.status, facts);
@@ -163,7 +166,7 @@ fn verdict(snapshot: &Snapshot<'_>, status: &PromotionStepStatus, facts: &Health
         commit: promoted_commit(status),
         contains: &facts.contains,
         since: changed_since(snapshot, status),
-        baseline: output(status, draft::HEALTH_BASELINE),
+        baseline: baseline(status),
     };
     health::verdict(&facts.target, &facts.objects, &expected)
 }
@@ -179,6 +182,30 @@ fn changed_since(snapshot: &Snapshot<'_>, status: &PromotionStepStatus) -> Optio
     let push = tasks.iter().position(|task| task.kind == TaskKind::Push);
     let pushing = push.and_then(|index| status.steps.get(index)).and_then(|task| task.started_at);
     Some(pushing.map_or(promoted_at, |pushing| pushing.min(promoted_at)))
+}
+
+fn baseline(status: &PromotionStepStatus) -> Option<Baseline<'_>> {
+    let earlier = |key: &str, before_push| output(status, key).map(|marks| Baseline { marks, before_push });
+    earlier(draft::HEALTH_BEFORE, true).or_else(|| earlier(draft::HEALTH_BASELINE, false))
+}
+
+/// What the workloads look like, for the record of a push that is being made.
+pub(super) fn before_push(snapshot: &Snapshot<'_>) -> Option<String> {
+    let facts = snapshot.health.filter(|facts| facts.unknown.is_none() && brings_no_image(snapshot))?;
+    Some(health::marks(&facts.objects))
+}
+
+/// Whether the environment is looked at before the change, too: configuration leaves no proof of its own.
+pub fn looks_before_push(step: &PromotionStep, bundle: &Bundle) -> bool {
+    let state = step.status.as_ref().and_then(|status| status.state);
+    state == Some(PromotionState::Promoting) && bundle.spec.artifacts.images.is_empty()
+}
+
+/// Whether a push that has just begun waits for that look. What cannot be seen soon does not hold it up.
+pub fn awaits_look(step: &PromotionStep, now: Timestamp) -> bool {
+    let tasks = step.status.iter().flat_map(|status| &status.steps);
+    let begun = tasks.filter_map(|task| task.started_at).max();
+    begun.is_some_and(|begun| now.duration_since(begun) < FIRST_LOOK)
 }
 
 fn brings_no_image(snapshot: &Snapshot<'_>) -> bool {

@@ -139,6 +139,8 @@ async fn back_to_the_configuration_before(world: &World) -> anyhow::Result<()> {
         bundle["metadata"]["name"] = json!(name);
         shop.story.apply(&bundle).await?;
         shop.phase(name, BundlePhase::Verified).await?;
+        // However short after the rollout before: verified is what is there.
+        ensure!(shop.deployed_commit("prod").await? == shop.tip().await?, "`{name}` is not in prod");
     }
     ensure!(shop.file("environments/prod/limits.yaml").await?.contains("cpu: 1000m"));
     let back = wish(&shop, None, false).await?;

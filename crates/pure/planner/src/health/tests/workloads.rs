@@ -115,17 +115,39 @@ fn a_config_bundle_needs_something_that_changed_since_the_push() {
     }
 }
 
+/// Whether an object proves the configuration that was pushed at 14:00:00, by what it looked like earlier.
+fn proves(target: &Target, found: &Value, earlier: &Value, before_push: bool) -> bool {
+    let marks = marks(std::slice::from_ref(earlier));
+    let Promotion { images, commit, contains, since } = &Promotion::of_config();
+    let baseline = Some(Baseline { marks: &marks, before_push });
+    let expected = Expected { images, commit: *commit, contains, since: *since, baseline };
+    matches!(verdict(target, std::slice::from_ref(found), &expected), Verdict::Healthy(_))
+}
+
+#[test]
+fn a_rollout_in_the_second_of_the_push_is_proof_only_if_it_was_not_there_before() {
+    let target = target(Adapter::Resource, "Deployment");
+    let written = |generation: i64, time: &str| {
+        let mut found = object("Deployment", OLD, done());
+        found["metadata"]["generation"] = json!(generation);
+        found["status"]["observedGeneration"] = json!(generation);
+        found["metadata"]["managedFields"] =
+            json!([{"manager": "argocd", "operation": "Apply", "time": time}]);
+        found
+    };
+    let (push, later) = ("2026-04-14T14:00:00Z", "2026-04-14T14:00:01Z");
+    let before = written(4, push);
+    assert!(!proves(&target, &before, &before, true), "it is the rollout of the version before");
+    assert!(proves(&target, &written(5, push), &before, true));
+    assert!(proves(&target, &written(4, later), &before, true));
+    assert!(proves(&target, &before, &before, false), "nobody knows which came first");
+}
+
 #[test]
 fn a_workload_that_differs_from_the_first_look_is_proof() {
     let target = target(Adapter::Resource, "Deployment");
     let first = object("Deployment", OLD, done());
-    let baseline = marks(std::slice::from_ref(&first));
-    let judge = |found: &Value| {
-        let Promotion { images, commit, contains, since } = &Promotion::of_config();
-        let expected =
-            Expected { images, commit: *commit, contains, since: *since, baseline: Some(&baseline) };
-        matches!(verdict(&target, std::slice::from_ref(found), &expected), Verdict::Healthy(_))
-    };
+    let judge = |found: &Value| proves(&target, found, &first, false);
     assert!(!judge(&first));
     let mut newer = first.clone();
     newer["metadata"]["generation"] = json!(5);
@@ -134,7 +156,7 @@ fn a_workload_that_differs_from_the_first_look_is_proof() {
     let mut rolled = first.clone();
     rolled["metadata"]["annotations"] = json!({"deployment.kubernetes.io/revision": "8"});
     assert!(judge(&rolled));
-    let mut anew = first;
+    let mut anew = first.clone();
     anew["metadata"]["uid"] = json!("another");
     assert!(judge(&anew));
 }

@@ -100,7 +100,7 @@ fn configuration_lists_its_files() {
     let outcome = Outcome::Committed {
         commit: "c0ffee".to_owned(),
         base: None,
-        pushed: true,
+        push: Push::Made,
         files,
         moves: Vec::new(),
         source: None,

@@ -191,7 +191,7 @@ fn on_new_base() -> Outcome {
     Outcome::Committed {
         commit: "bea7ed".to_owned(),
         base: Some("f00dfeed".to_owned()),
-        pushed: true,
+        push: Push::Made,
         files: vec!["environments/prod/kustomization.yaml".to_owned()],
         moves: Vec::new(),
         source: None,
@@ -304,7 +304,7 @@ fn a_base_that_says_it_all_already_needs_no_merge() {
     let nothing = Outcome::Committed {
         commit: "f00dfeed".to_owned(),
         base: None,
-        pushed: false,
+        push: Push::NotNeeded,
         files: Vec::new(),
         moves: Vec::new(),
         source: None,

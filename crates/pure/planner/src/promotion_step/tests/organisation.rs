@@ -251,8 +251,14 @@ fn a_rebuilt_commit_whose_record_got_lost_is_found_again() {
     let look = scene.effect();
     assert!(matches!(&look, Effect::Commit(order) if order.replaces.is_some()), "{look:?}");
     let Outcome::Committed { base, files, moves, .. } = committed() else { unreachable!() };
-    let found =
-        Outcome::Committed { commit: "bea7ed".to_owned(), base, pushed: true, files, moves, source: None };
+    let found = Outcome::Committed {
+        commit: "bea7ed".to_owned(),
+        base,
+        push: Push::Made,
+        files,
+        moves,
+        source: None,
+    };
     scene.tell(&look, found);
     assert_eq!(scene.output("commit").as_deref(), Some("bea7ed"));
     assert!(waiting::foreign(&scene.snapshot(), scene.pull_request.as_ref().unwrap()).is_none());

@@ -305,6 +305,46 @@ fn what_came_between_a_push_and_its_record_proves_it_and_what_came_while_it_was_
 }
 
 #[test]
+fn a_rollout_right_before_a_push_in_the_same_second_proves_nothing() {
+    for (push, state) in
+        [(Push::Made, PromotionState::HealthChecking), (Push::Found, PromotionState::Verified)]
+    {
+        let mut scene = Scene::new(json!({}));
+        scene.bundle = Some(config_bundle());
+        scene.plan();
+        let mut rolled_out = deployment("1.28.0");
+        rolled_out["metadata"]["managedFields"] =
+            json!([{"manager": "argocd", "time": scene.now.to_string()}]);
+        scene.health = Some(facts(vec![rolled_out.clone()]));
+        let commit = scene.effect();
+        let Outcome::Committed { commit: id, base, files, source, .. } = committed() else { unreachable!() };
+        scene.tell(&commit, Outcome::Committed { commit: id, base, push, files, moves: Vec::new(), source });
+        scene.plan();
+        assert_eq!(scene.state(), state, "{push:?}: {}", scene.message());
+        // What comes after it does.
+        rolled_out["metadata"]["generation"] = json!(4);
+        rolled_out["status"]["observedGeneration"] = json!(4);
+        scene.health = Some(facts(vec![rolled_out]));
+        scene.plan();
+        assert_eq!(scene.state(), PromotionState::Verified, "{push:?}: {}", scene.message());
+    }
+}
+
+#[test]
+fn a_push_of_configuration_waits_a_moment_for_a_first_look_and_no_longer() {
+    let mut scene = Scene::new(json!({}));
+    let bundle = config_bundle();
+    assert!(!looks_before_push(&scene.step, &bundle), "it has not begun");
+    scene.bundle = Some(bundle.clone());
+    scene.plan();
+    assert!(looks_before_push(&scene.step, &bundle));
+    let image = Scene::new(json!({})).bundle.unwrap();
+    assert!(!looks_before_push(&scene.step, &image), "an image is a proof of its own");
+    assert!(awaits_look(&scene.step, scene.now));
+    assert!(!awaits_look(&scene.step, scene.now + SignedDuration::from_secs(2)));
+}
+
+#[test]
 fn the_end_that_is_told_is_the_end_that_comes() {
     let mut config = Scene::new(json!({"health": {"cluster": "eu"}}));
     config.bundle = Some(config_bundle());
