@@ -195,12 +195,16 @@ fn render(request: &PullRequest, number: u64, diff: &str) -> String {
     let checks: String = spec.checks.iter().map(shown_check).collect();
     let more =
         format!("{checks}<pre>{}</pre>\n<pre>{}</pre>\n", escape(for_people(&spec.body)), escape(diff));
+    let is_open = status.state.unwrap_or_default() == PullRequestState::Open;
+    let verbs = ["show", "diff", "merge"].into_iter().filter(|verb| is_open || *verb != "merge");
+    let commands: Vec<String> =
+        verbs.map(|verb| format!("kardinal pr {verb} {number} --repo {repository}")).collect();
+    let commands = commands.join("\n");
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>#{number} {title}</title>\
          <style>{STYLE}</style></head><body>\n<h1>#{number} {title}</h1>\n\
          <p><b>{state}</b>{merged} <small>{repository}: {head} → {base}</small></p>\n{more}\
-         <pre>kardinal pr show {number} --repo {repository}\nkardinal pr diff {number} --repo {repository}\n\
-         kardinal pr merge {number} --repo {repository}</pre>\n</body></html>\n"
+         <pre>{commands}</pre>\n</body></html>\n"
     )
 }
 
@@ -244,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_page_shows_text_as_text() {
-        let request: PullRequest = serde_json::from_value(serde_json::json!({
+        let mut request: PullRequest = serde_json::from_value(serde_json::json!({
             "apiVersion": "forge.kardinal.io/v1alpha1", "kind": "PullRequest", "metadata": {"name": "x"},
             "spec": {"repository": "demo", "head": "h", "base": "main", "title": "<script>alert(1)</script>",
                      "body": "<!-- kardinal-step: 1 -->\nsecret & body",
@@ -257,5 +261,9 @@ mod tests {
         assert!(page.contains("kardinal/gates/main <b>pending</b>: held by &lt;soak&gt;"), "{page}");
         assert!(!page.contains("kardinal-step"), "{page}");
         assert!(page.contains("secret &amp; body") && page.contains("+&lt;b&gt;"), "{page}");
+        assert!(page.contains("kardinal pr merge 3 --repo demo"), "{page}");
+        request.status.as_mut().unwrap().state = Some(PullRequestState::Closed);
+        let page = render(&request, 3, "");
+        assert!(page.contains("kardinal pr show 3") && !page.contains("pr merge"), "it is closed: {page}");
     }
 }
