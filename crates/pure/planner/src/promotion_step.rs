@@ -621,12 +621,14 @@ pub fn is_before_the_change(step: &PromotionStep) -> bool {
 }
 
 /// Whether what the gates say may still have to be told: while they can hold the step, and as long as somebody can merge
-/// the pull request of a promotion that has failed.
+/// the pull request of a promotion that has failed or is being deleted.
 pub fn asks_gates(step: &PromotionStep) -> bool {
-    let failed = step.status.as_ref().filter(|status| status.state == Some(PromotionState::Failed));
-    let may_be_merged =
-        failed.is_some_and(|status| draft::output(status, draft::PR_STATE) != Some(draft::MERGED));
-    is_before_the_change(step) || may_be_merged
+    let status = step.status.as_ref();
+    let has_failed = status.and_then(|status| status.state) == Some(PromotionState::Failed);
+    let is_merged =
+        status.and_then(|status| draft::output(status, draft::PR_STATE)) == Some(draft::MERGED);
+    let is_leaving = step.metadata.deletion_timestamp.is_some();
+    is_before_the_change(step) || ((has_failed || is_leaving) && !is_merged)
 }
 
 /// Whether nothing but clearing up is left to do.

@@ -8,7 +8,7 @@ use kardinal_manifest::Image;
 use sha2::{Digest, Sha256};
 
 use super::draft::{self, output};
-use super::{Hold, Snapshot, change, gates, pending, waiting};
+use super::{Hold, Snapshot, change, gates, is_of_another, pending, waiting};
 use crate::bundle::is_emergency;
 
 /// Longer values make a table unreadable.
@@ -158,15 +158,15 @@ fn verified(snapshot: &Snapshot<'_>, bundle: &Bundle) -> Vec<Upstream> {
         Some((name.clone(), (record.verified_at?, proven(record.evidence.as_ref()))))
     });
     let mut all: BTreeMap<String, (Timestamp, bool)> = recorded.collect();
-    for step in &snapshot.siblings {
+    for step in siblings(snapshot, bundle) {
         if let Some(status) = &step.status
             && let Some(at) = status.verified_at
         {
             all.insert(step.spec.environment.clone(), (at, proven(status.evidence.as_ref())));
         }
     }
-    let before = before(snapshot);
-    let has_step = |name: &str| snapshot.siblings.iter().any(|step| step.spec.environment == name);
+    let before = before(snapshot, bundle);
+    let has_step = |name: &str| siblings(snapshot, bundle).any(|step| step.spec.environment == name);
     // Of one without a step nobody knows any more where it stands.
     all.retain(|name, _| before.contains(name) || !has_step(name));
     all.remove(&snapshot.step.spec.environment);
@@ -176,8 +176,13 @@ fn verified(snapshot: &Snapshot<'_>, bundle: &Bundle) -> Vec<Upstream> {
     verified
 }
 
+/// The other steps of the Bundle. Those of a deleted one that had its name may still be there.
+fn siblings<'a>(snapshot: &Snapshot<'a>, bundle: &'a Bundle) -> impl Iterator<Item = &'a PromotionStep> {
+    snapshot.siblings.clone().into_iter().filter(|step| !is_of_another(step, bundle))
+}
+
 /// The environments on the way to this one, as far as the steps know them.
-fn before(snapshot: &Snapshot<'_>) -> BTreeSet<String> {
+fn before(snapshot: &Snapshot<'_>, bundle: &Bundle) -> BTreeSet<String> {
     let names = |step: &PromotionStep| -> Vec<String> {
         let all = pending::upstreams_of(step);
         all.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
@@ -186,8 +191,8 @@ fn before(snapshot: &Snapshot<'_>) -> BTreeSet<String> {
     let mut next = names(snapshot.step);
     while let Some(name) = next.pop() {
         if before.insert(name.clone()) {
-            let steps = snapshot.siblings.iter().filter(|step| step.spec.environment == name);
-            next.extend(steps.flat_map(|step| names(step)));
+            let steps = siblings(snapshot, bundle).filter(|step| step.spec.environment == name);
+            next.extend(steps.flat_map(names));
         }
     }
     before

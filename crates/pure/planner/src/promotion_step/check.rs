@@ -31,6 +31,14 @@ pub(super) fn shown(draft: &mut Draft<'_>, effect: &Effect, at: Timestamp) {
     }
 }
 
+/// Keeps in mind that the forge may show a green check although it has not answered.
+pub(super) fn may_be_shown(draft: &mut Draft<'_>, effect: &Effect) {
+    if let Effect::SetCommitStatus { state: CommitState::Success, .. } = effect {
+        let now = draft.snapshot().now;
+        shown(draft, effect, now);
+    }
+}
+
 /// The check of this commit is not green any more, or nobody can say.
 pub(super) fn forget(draft: &mut Draft<'_>, sha: &str) {
     if draft.output(draft::GREEN_HEAD) == Some(sha) {

@@ -26,9 +26,14 @@ pub(super) const CHANGES: &str = "changes";
 pub(super) const PR_NUMBER: &str = "prNumber";
 /// The newest commit of the pull request.
 pub(super) const PR_HEAD: &str = "prHead";
-/// Where the pull request stands: `open`, `merged`, `closed` or `none`, or `left` by a step that has failed and cannot
-/// close it.
+/// Where the pull request stands: [`OPEN`], [`MERGED`], [`CLOSED`], [`LEFT`] or [`NONE`].
 pub(super) const PR_STATE: &str = "prState";
+/// What [`PR_STATE`] says of one that waits.
+pub(super) const OPEN: &str = "open";
+/// What [`PR_STATE`] says of one that was closed without merging.
+pub(super) const CLOSED: &str = "closed";
+/// What [`PR_STATE`] says where there is none, or a step that is being deleted cannot find out.
+pub(super) const NONE: &str = "none";
 /// What [`PR_STATE`] says of one that a failed step could not close, or look at.
 pub(super) const LEFT: &str = "left";
 /// What [`PR_STATE`] says of one whose change is in.
@@ -56,6 +61,8 @@ pub(super) const GREEN_HEAD: &str = "greenHead";
 pub(super) const GREEN_SINCE: &str = "greenSince";
 /// Which commit showed a green check last that it shows no more, from when and until when.
 pub(super) const WAS_GREEN: &str = "wasGreen";
+/// The commit whose check a step that is being deleted cannot take back.
+pub(super) const CHECK_LEFT: &str = "checkLeft";
 /// How often the running custom task was called in vain.
 pub(super) const TASK_ATTEMPTS: &str = "taskAttempts";
 /// Why another object than the first choice tells the health.
@@ -123,7 +130,8 @@ impl<'a> Draft<'a> {
     /// Says what holds the step. A change that is held has not begun: what happens meanwhile is not its doing.
     pub(super) fn hold(&mut self, why: impl Into<String>) {
         self.say(why);
-        if self.status.state == Some(PromotionState::Promoting) {
+        // What cannot be sealed must not change what the seal covers.
+        if self.status.state == Some(PromotionState::Promoting) && self.snapshot.key.is_some() {
             let running = self.status.steps.iter_mut().filter(|task| task.state == TaskState::InProgress);
             running.for_each(|task| task.started_at = None);
         }

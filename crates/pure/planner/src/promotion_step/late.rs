@@ -13,6 +13,9 @@ use super::{Plan, PullRequest, PullRequestState, Snapshot, change, gates, organi
 /// How long after its end a step looks for a merge of its pull request without having heard of one.
 const LOOK_BACK: SignedDuration = SignedDuration::from_hours(7 * 24);
 
+/// How long a step that is being deleted waits for the Bundle's record at the most.
+const RECORDED: SignedDuration = SignedDuration::from_mins(1);
+
 /// What a step that has nothing on record does about a pull request of its own: one that was merged is in, whatever holds
 /// the step now. `None`: there is nothing of the kind.
 pub(super) fn take_up(snapshot: &Snapshot<'_>) -> Option<Plan> {
@@ -70,7 +73,7 @@ fn is_call(task: &Task) -> bool {
 /// is nothing of the kind.
 pub(super) fn look_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Plan> {
     let may_exist = match draft.output(draft::PR_STATE) {
-        Some(state) => ["open", "closed", draft::LEFT].contains(&state),
+        Some(state) => [draft::OPEN, draft::CLOSED, draft::LEFT].contains(&state),
         // It has begun with nothing on record, and failed at once because the Bundle had.
         None => {
             promoting::has_finalizer(snapshot.step) && opens_pull_request(&waiting::current_tasks(snapshot))
@@ -100,6 +103,57 @@ pub(super) fn look_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Pl
 fn is_long_ago(snapshot: &Snapshot<'_>) -> bool {
     let age = ended_at(snapshot).map(|end| snapshot.now.duration_since(end));
     age.is_some_and(|age| age > LOOK_BACK)
+}
+
+/// What is done about the merge of a step that is being deleted, before nothing is left of it. `None`: there is none, or it
+/// is on record.
+pub(super) fn on_leaving(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Plan> {
+    let found = snapshot.pull_request.filter(|found| found.state == PullRequestState::Merged)?;
+    if draft.output(draft::PR_STATE) == Some(draft::MERGED) {
+        return None;
+    }
+    if snapshot.organisation.is_err() {
+        return Some(Plan { wake: Some(organisation::ask_again(snapshot)), ..Plan::default() });
+    }
+    let mut draft = Draft::new(snapshot);
+    match waiting::has_failed(snapshot) {
+        true => merged_all_the_same(&mut draft, snapshot, found),
+        false => merged_meanwhile(&mut draft, snapshot, found),
+    }
+    Some(draft.plan())
+}
+
+/// Whether the record of the Bundle does not tell yet what the pull request of a step that is being deleted has brought.
+/// Afterwards nobody else knows. That takes a moment; what takes longer will not come.
+pub(super) fn awaits_record(snapshot: &Snapshot<'_>) -> bool {
+    let Snapshot { step, bundle: Some(bundle), now, .. } = *snapshot else { return false };
+    let Some(deleted_at) = &step.metadata.deletion_timestamp else { return false };
+    let status = step.status.as_ref().filter(|status| status.state == Some(PromotionState::WaitingForMerge));
+    let has_brought = status.is_some_and(|status| status.promoted_at.is_some());
+    let environments = bundle.status.as_ref().map(|status| &status.environments);
+    let entry = environments.and_then(|environments| environments.get(&step.spec.environment));
+    let is_on_record = entry.is_some_and(|entry| entry.promoted_at.is_some());
+    let may_be = bundle.metadata.deletion_timestamp.is_none() && !is_on_record;
+    has_brought && may_be && now.duration_since(deleted_at.0) < RECORDED
+}
+
+/// Somebody merged the pull request while its promotion came to an end for another reason.
+fn merged_meanwhile(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: &PullRequest) {
+    waiting::record(draft, found);
+    if !is_in(snapshot, found) {
+        return;
+    }
+    waiting::arrived(draft, snapshot, found);
+    let at = found.merged_at.unwrap_or(snapshot.now);
+    let by = found.merged_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+    let environment = &snapshot.step.spec.environment;
+    let told = format!(
+        "PR #{} was merged{by} at {at:.0} while this promotion came to its end: `{environment}` has the change, and its \
+         health is not checked",
+        found.number
+    );
+    draft.warn("MergedMeanwhile", told.clone());
+    draft.say(told);
 }
 
 /// The step stays failed; what it had come to, the merge and what that has passed over are all on record.

@@ -26,7 +26,10 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
         Err(waiting) => draft.enter(PromotionState::Pending, waiting),
         Ok(bundle) => match tasks(&snapshot.step.spec, bundle.spec.kind()) {
             Ok(tasks) => start(&mut draft, snapshot, bundle, &tasks),
-            Err(problem) => draft.fail(problem.task, problem.message),
+            Err(problem) => {
+                draft.remember_bundle(bundle);
+                draft.fail(problem.task, problem.message);
+            }
         },
     }
     draft.plan()

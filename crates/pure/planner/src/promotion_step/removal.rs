@@ -4,7 +4,7 @@
 use kardinal_api::kardinal::BundlePhase;
 
 use super::draft::{self, Draft};
-use super::{Effect, Plan, Snapshot, body, change, promoting, waiting};
+use super::{Effect, Plan, Snapshot, body, change, late, organisation, promoting, waiting};
 use crate::bundle::SUPERSEDED;
 
 pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
@@ -12,12 +12,19 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
         return Plan::default();
     }
     let draft = Draft::new(snapshot);
-    Plan::act(
-        pull_request(snapshot, &draft)
-            .or_else(|| waiting::take_back(snapshot, &draft, over(snapshot)))
-            .or_else(|| branch(snapshot, &draft))
-            .unwrap_or(Effect::RemoveFinalizer),
-    )
+    if let Some(plan) = late::on_leaving(snapshot, &draft) {
+        return plan;
+    }
+    let effect = pull_request(snapshot, &draft)
+        .or_else(|| waiting::take_back_for_good(snapshot, &draft, over(snapshot)))
+        .or_else(|| branch(snapshot, &draft));
+    match effect {
+        Some(effect) => Plan::act(effect),
+        None if late::awaits_record(snapshot) => {
+            Plan { wake: Some(organisation::ask_again(snapshot)), ..Plan::default() }
+        }
+        None => Plan::act(Effect::RemoveFinalizer),
+    }
 }
 
 fn pull_request(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Effect> {
@@ -26,7 +33,10 @@ fn pull_request(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Effect> {
     if draft.output(draft::PR_STATE).is_none() && may_exist {
         return Some(change::find(snapshot));
     }
-    waiting::close(snapshot, draft, why(snapshot))
+    let close = waiting::close(snapshot, draft, why(snapshot));
+    // Somebody may have merged it in the meantime; a forge takes closing it for done then.
+    let is_closed = || draft.output(draft::PR_STATE) == Some(draft::CLOSED) && snapshot.pull_request.is_none();
+    close.or_else(|| is_closed().then(|| waiting::look(snapshot, draft)))
 }
 
 /// Whether the branch of a pull request is known to have been pushed.

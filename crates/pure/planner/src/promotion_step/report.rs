@@ -72,6 +72,7 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
         }
         Outcome::Fault { message, retry } => {
             fault(&mut draft, effect, message);
+            check::may_be_shown(&mut draft, effect);
             if is_rebuild(effect) {
                 draft.status.outputs.remove(draft::CONFLICT);
             }
@@ -292,7 +293,7 @@ fn looks_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, effect: &Effect) -> bo
     matches!(effect, Effect::ReadPullRequest { .. } | Effect::FindPullRequest { .. })
         && waiting::has_failed(snapshot)
         && !is_removal(snapshot)
-        && draft.output(draft::PR_STATE) != Some("open")
+        && draft.output(draft::PR_STATE) != Some(draft::OPEN)
 }
 
 /// A step that is being deleted must not wait for ever for a door that stays shut.
@@ -301,8 +302,11 @@ fn give_up(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, mess
     draft.warn("LeftBehind", format!("{} was given up: {message}", doing(effect)));
     match effect {
         Effect::DeleteBranch { .. } => draft.set_output(draft::BRANCH_DELETED, "false"),
-        Effect::SetCommitStatus { sha, .. } => check::forget(draft, sha),
-        _ if is_removal(snapshot) => draft.set_output(draft::PR_STATE, "none"),
+        Effect::SetCommitStatus { sha, .. } => {
+            check::forget(draft, sha);
+            draft.set_output(draft::CHECK_LEFT, sha.clone());
+        }
+        _ if is_removal(snapshot) => draft.set_output(draft::PR_STATE, draft::NONE),
         _ => draft.set_output(draft::PR_STATE, draft::LEFT),
     }
 }
@@ -330,14 +334,13 @@ fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, ou
         }
         // What it has passed over is told with the gates at hand, by the next plan.
         (_, Outcome::PullRequest(found))
-            if waiting::has_failed(snapshot)
-                && found.state == PullRequestState::Merged
-                && !is_removal(snapshot) => {}
+            if (waiting::has_failed(snapshot) || is_removal(snapshot))
+                && found.state == PullRequestState::Merged => {}
         (_, Outcome::PullRequest(pull_request)) if is_cleanup(snapshot, effect) => {
             waiting::record(draft, pull_request);
         }
         (_, Outcome::NoPullRequest) if is_cleanup(snapshot, effect) => {
-            draft.set_output(draft::PR_STATE, "none")
+            draft.set_output(draft::PR_STATE, draft::NONE)
         }
         (Effect::FindMerge { .. }, Outcome::PullRequest(found)) => {
             nothing_to_open(draft, snapshot, Some(found));
@@ -347,7 +350,7 @@ fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, ou
         (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) if super::is_outside(snapshot.step) => {}
         (_, Outcome::PullRequest(pull_request)) => waiting::settle(draft, snapshot, pull_request),
         (_, Outcome::NoPullRequest) => {
-            draft.set_output(draft::PR_STATE, "none");
+            draft.set_output(draft::PR_STATE, draft::NONE);
             draft.fail(None, "the pull request no longer exists");
         }
         (Effect::UpdatePullRequest { .. }, _) => {
@@ -359,7 +362,7 @@ fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, ou
                 draft.set_output(draft::STATUS_KEY, waiting::status_key(snapshot, pull_request));
             }
         }
-        (Effect::ClosePullRequest { .. }, _) => draft.set_output(draft::PR_STATE, "closed"),
+        (Effect::ClosePullRequest { .. }, _) => draft.set_output(draft::PR_STATE, draft::CLOSED),
         (Effect::DeleteBranch { .. }, _) => draft.set_output(draft::BRANCH_DELETED, "true"),
         (Effect::CallTask(call), Outcome::TaskAnswer { success, message }) => {
             draft.status.outputs.remove(draft::TASK_ATTEMPTS);

@@ -175,7 +175,8 @@ fn verdict(snapshot: &Snapshot<'_>, status: &PromotionStepStatus, facts: &Health
 /// made shows at once, even if it is written down only after a second try.
 fn changed_since(snapshot: &Snapshot<'_>, status: &PromotionStepStatus) -> Option<Timestamp> {
     let promoted_at = status.promoted_at.filter(|_| output(status, draft::CHANGED) != Some("false"))?;
-    if status.merged_at.is_some() {
+    // What was there right before the push is known: whatever came until then is not its doing, however often it was tried.
+    if status.merged_at.is_some() || output(status, draft::HEALTH_BEFORE).is_some() {
         return Some(promoted_at);
     }
     let tasks = waiting::current_tasks(snapshot);

@@ -17,7 +17,7 @@ const LOST: &str = "what is known of this promotion was lost: it is looked at ag
 pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let mut draft = Draft::new(snapshot);
     if draft.output(draft::REBUILT_ON) == Some(draft::NOTHING)
-        && draft.output(draft::PR_STATE) == Some("closed")
+        && matches!(draft.output(draft::PR_STATE), Some(draft::CLOSED | draft::LEFT))
     {
         skip_the_merge(&mut draft, snapshot);
         return draft.plan();
@@ -86,7 +86,8 @@ fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest
     }
     // The organisation's gates hold whatever is planned; they say more than that they are closed.
     let by_team = organisation::blocker(snapshot).is_none() && !gates::closed(snapshot).is_empty();
-    let merges = !reviewed(&snapshot.step.spec) && snapshot.hold.is_none() && !by_team;
+    let is_held = snapshot.hold.is_some() || by_team || pending::usable_bundle(snapshot).is_err();
+    let merges = !reviewed(&snapshot.step.spec) && !is_held;
     (merges && foreign(snapshot, pull_request).is_none()).then(|| Effect::MergePullRequest {
         number,
         head_sha: pull_request.head.clone(),
@@ -147,6 +148,9 @@ fn nothing_left(snapshot: &Snapshot<'_>) -> String {
 fn commit_status(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> (CommitState, String) {
     if let Some(strange) = foreign(snapshot, pull_request) {
         return (CommitState::Pending, change::cut(&strange, DESCRIPTION_LIMIT).to_owned());
+    }
+    if let Err(unusable) = pending::usable_bundle(snapshot) {
+        return (CommitState::Pending, change::cut(&unusable, DESCRIPTION_LIMIT).to_owned());
     }
     let closed = gates::closed(snapshot);
     let (state, description) = match (&snapshot.hold, closed.as_slice()) {
@@ -238,9 +242,9 @@ pub(super) fn record(draft: &mut Draft<'_>, pull_request: &PullRequest) {
     draft.set_output(draft::PR_NUMBER, pull_request.number.to_string());
     draft.set_output(draft::PR_HEAD, pull_request.head.clone());
     let state = match pull_request.state {
-        PullRequestState::Open => "open",
+        PullRequestState::Open => draft::OPEN,
         PullRequestState::Merged => draft::MERGED,
-        PullRequestState::Closed => "closed",
+        PullRequestState::Closed => draft::CLOSED,
     };
     draft.set_output(draft::PR_STATE, state);
     draft.status.pr_url = Some(pull_request.url.clone());
@@ -335,10 +339,26 @@ pub(super) fn abandon(snapshot: &Snapshot<'_>) -> Plan {
 }
 
 /// Takes the green check of a promotion that is over back: a pull request that is closed can be opened again. What was
-/// merged is merged.
+/// merged is merged. What this process has shown counts, also where the status does not know of it.
 pub(super) fn take_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, why: &str) -> Option<Effect> {
-    let green = draft.output(draft::GREEN_HEAD)?;
+    let shown = || check::shown_green(snapshot).filter(|sha| !is_taken_back(snapshot, draft, sha));
+    let green = draft.output(draft::GREEN_HEAD).or_else(shown)?;
     (draft.output(draft::PR_STATE) != Some(draft::MERGED)).then(|| not_green(snapshot, green, why))
+}
+
+/// Whether the check of a commit is known not to be green, or was given up.
+fn is_taken_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, sha: &str) -> bool {
+    snapshot.withdrawn == Some(sha) || draft.output(draft::CHECK_LEFT) == Some(sha)
+}
+
+/// The same for a step of which nothing is left afterwards. Whatever is known of the check, it is set to pending once: a
+/// green one may have been shown without being written down.
+pub(super) fn take_back_for_good(snapshot: &Snapshot<'_>, draft: &Draft<'_>, why: &str) -> Option<Effect> {
+    take_back(snapshot, draft, why).or_else(|| {
+        let is_merged = draft.output(draft::PR_STATE) == Some(draft::MERGED);
+        let head = draft.output(draft::PR_HEAD).filter(|head| !is_taken_back(snapshot, draft, head))?;
+        (!is_merged).then(|| not_green(snapshot, head, why))
+    })
 }
 
 fn not_green(snapshot: &Snapshot<'_>, sha: &str, why: &str) -> Effect {
@@ -413,7 +433,7 @@ pub(super) fn withdraw(snapshot: &Snapshot<'_>) -> Option<Effect> {
 
 /// The way to close a pull request that was open when last heard of. It is read first: it may be merged by now.
 pub(super) fn close(snapshot: &Snapshot<'_>, draft: &Draft<'_>, comment: String) -> Option<Effect> {
-    if draft.output(draft::PR_STATE) != Some("open") {
+    if draft.output(draft::PR_STATE) != Some(draft::OPEN) {
         return None;
     }
     let number = number(draft)?;

@@ -208,6 +208,19 @@ fn an_environment_whose_upstream_was_verified_a_moment_ago_never_says_this_is_th
 }
 
 #[test]
+fn the_body_tells_nothing_of_a_deleted_bundle_that_had_the_same_name() {
+    let mut scene = Scene::reviewed();
+    let bundle = scene.bundle.as_mut().unwrap();
+    bundle.metadata.uid = Some("second".to_owned());
+    bundle.status = None;
+    let mut of_the_first = verified_step("staging", "2026-04-11T14:00:00Z");
+    of_the_first.status.as_mut().unwrap().outputs.insert("bundleUid".to_owned(), "first".to_owned());
+    scene.siblings = vec![of_the_first];
+    let body = opened(&mut scene).body;
+    assert!(body.contains("| staging | not known | n/a |\n"), "{body}");
+}
+
+#[test]
 fn the_body_is_brought_up_to_date_when_any_fact_in_it_changes() {
     let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).opened().kept();
     assert_eq!(scene.plan(), Plan::default());

@@ -132,7 +132,11 @@ fn drive_until(mut scene: Scene, luck: &[Luck], deleted: usize) -> (Scene, World
         let plan = scene.plan();
         let Some(effect) = plan.effect else {
             if pass >= deleted {
-                return (scene, world);
+                if plan.status.is_none() && plan.wake.is_none() {
+                    return (scene, world);
+                }
+                scene.pass(SignedDuration::from_secs(10));
+                continue;
             }
             match scene.state() {
                 PromotionState::Verified | PromotionState::Failed if deleted == usize::MAX => {
@@ -154,6 +158,14 @@ fn drive_until(mut scene: Scene, luck: &[Luck], deleted: usize) -> (Scene, World
             Luck::Good => {
                 let outcome = world.act(&effect);
                 scene.tell(&effect, outcome);
+                // As the controller remembers it.
+                match effect {
+                    Effect::ClosePullRequest { .. } => scene.pull_request = None,
+                    Effect::SetCommitStatus { sha, state, .. } => {
+                        scene.withdrawn = (state == CommitState::Pending).then_some(sha);
+                    }
+                    _ => {}
+                }
             }
             Luck::Forgotten => {
                 world.act(&effect);

@@ -325,6 +325,31 @@ fn a_base_that_says_it_all_already_needs_no_merge() {
 }
 
 #[test]
+fn a_pull_request_without_a_change_that_cannot_be_closed_does_not_hold_the_step() {
+    let mut scene = Scene::reviewed().opened().kept();
+    let effect = rebuild(&mut scene);
+    scene.tell(&effect, unchanged());
+    let close = scene.effect();
+    assert!(matches!(close, Effect::ClosePullRequest { .. }), "{close:?}");
+    let blocked = Outcome::Blocked { message: "the token may not".to_owned() };
+    let report = report(&scene.snapshot(), &close, &blocked, KNOCKS);
+    assert_eq!(report.notes[0].reason, "LeftBehind");
+    scene.write(report.status);
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::HealthChecking, "{}", scene.message());
+}
+
+#[test]
+fn nothing_is_merged_or_shown_as_allowed_for_a_bundle_that_is_superseded() {
+    let mut scene = Scene::new(json!({"pr": true})).opened();
+    scene.bundle.as_mut().unwrap().status = from(json!({"phase": "Superseded"}));
+    let mut scene = scene.kept();
+    assert_eq!(scene.plan().effect, None);
+    let shown = scene.output("statusKey").unwrap();
+    assert!(shown.contains(" pending ") && shown.contains("is superseded"), "{shown}");
+}
+
+#[test]
 fn a_record_is_merged_by_the_controller_itself() {
     let mut scene = Scene::new(json!({"pr": true})).opened();
     assert_eq!(scene.message(), "merging PR #7");

@@ -464,6 +464,19 @@ fn without_the_key_nothing_is_cleared_up_by_anybodys_record() {
 }
 
 #[test]
+fn while_the_key_cannot_be_read_a_step_does_not_spoil_its_own_seal() {
+    let mut scene = Scene::new(json!({}));
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::Promoting);
+    let snapshot = Snapshot { key: None, organisation: Err("no key"), ..scene.snapshot() };
+    let status = plan(&snapshot).status.expect("it says why it waits");
+    assert!(status.message.as_deref().unwrap_or_default().contains("no key"), "{:?}", status.message);
+    scene.step.status = Some(status);
+    let effect = scene.effect();
+    assert!(matches!(effect, Effect::Commit(_)), "the key is back: {effect:?}");
+}
+
+#[test]
 fn taking_a_green_check_back_is_never_given_up() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.hold = held("paused");

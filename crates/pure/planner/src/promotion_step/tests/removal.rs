@@ -6,11 +6,17 @@ fn delete(scene: &mut Scene) {
     scene.step.metadata.deletion_timestamp = from(json!(NOW));
 }
 
-/// Everything that a deleted step does, by the names of the effects.
+/// Everything that a deleted step does.
 fn drive(scene: &mut Scene, mut answer: impl FnMut(&Effect) -> Outcome) -> Vec<Effect> {
     let mut done = Vec::new();
-    for _ in 0..10 {
-        let Some(effect) = scene.plan().effect else { return done };
+    for _ in 0..12 {
+        let plan = scene.plan();
+        let Some(effect) = plan.effect else {
+            if plan.status.is_some() {
+                continue;
+            }
+            return done;
+        };
         done.push(effect.clone());
         if effect == Effect::RemoveFinalizer {
             scene.step.metadata.finalizers = None;
@@ -18,9 +24,40 @@ fn drive(scene: &mut Scene, mut answer: impl FnMut(&Effect) -> Outcome) -> Vec<E
         }
         let outcome = answer(&effect);
         scene.tell(&effect, outcome);
+        // As the controller remembers it.
+        match effect {
+            Effect::ClosePullRequest { .. } => scene.pull_request = None,
+            Effect::SetCommitStatus { sha, .. } => scene.withdrawn = Some(sha),
+            _ => {}
+        }
     }
     panic!("it does not end: {done:?}");
 }
+
+/// A forge that has pull request #7, which is open until it is closed.
+fn forge() -> impl FnMut(&Effect) -> Outcome {
+    let mut now = open_pull_request();
+    move |effect| match effect {
+        Effect::ReadPullRequest { .. } | Effect::FindPullRequest { .. } => Outcome::PullRequest(now.clone()),
+        Effect::ClosePullRequest { .. } => {
+            now = closed_pull_request();
+            Outcome::Done
+        }
+        _ => Outcome::Done,
+    }
+}
+
+/// The check of the commit turns to pending.
+fn pending(why: &str) -> Effect {
+    Effect::SetCommitStatus {
+        sha: "c0ffee0000".to_owned(),
+        context: "kardinal/gates/main".to_owned(),
+        state: CommitState::Pending,
+        description: format!("this promotion is over: {why}"),
+    }
+}
+
+const READ: Effect = Effect::ReadPullRequest { number: 7 };
 
 fn branch(commit: Option<&str>) -> Effect {
     Effect::DeleteBranch {
@@ -52,18 +89,17 @@ fn an_open_pull_request_is_closed_and_its_branch_deleted() {
          "lastTransitionTime": NOW}]}));
     delete(&mut scene);
     scene.pull_request = None;
-    let done = drive(&mut scene, |effect| match effect {
-        Effect::ReadPullRequest { .. } => Outcome::PullRequest(open_pull_request()),
-        _ => Outcome::Done,
-    });
+    let done = drive(&mut scene, forge());
     let comment =
         "Closed by kardinal: `my-app-v1-29-0` is superseded on its way to `prod`: \\`v3\\` takes it back."
             .to_owned();
     assert_eq!(
         done,
         [
-            Effect::ReadPullRequest { number: 7 },
+            READ,
             Effect::ClosePullRequest { number: 7, comment },
+            READ,
+            pending("its Bundle is superseded"),
             branch(Some("c0ffee0000")),
             Effect::RemoveFinalizer,
         ]
@@ -75,13 +111,10 @@ fn the_green_check_of_a_superseded_promotion_is_taken_back() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.bundle.as_mut().unwrap().status = from(json!({"phase": "Superseded"}));
     delete(&mut scene);
-    let done = drive(&mut scene, |_| Outcome::Done);
-    let [Effect::ClosePullRequest { .. }, Effect::SetCommitStatus { sha, state, .. }, rest @ ..] = &*done
-    else {
-        panic!("{done:?}")
-    };
-    assert_eq!((sha.as_str(), *state), ("c0ffee0000", CommitState::Pending));
-    assert_eq!(rest, [branch(Some("c0ffee0000")), Effect::RemoveFinalizer]);
+    let done = drive(&mut scene, forge());
+    let [Effect::ClosePullRequest { .. }, rest @ ..] = &*done else { panic!("{done:?}") };
+    let taken_back = pending("its Bundle is superseded");
+    assert_eq!(rest, [READ, taken_back, branch(Some("c0ffee0000")), Effect::RemoveFinalizer]);
 
     // What was merged is merged.
     let mut merged = Scene::reviewed().opened().kept();
@@ -103,10 +136,79 @@ fn a_merged_pull_request_is_left_alone() {
         Effect::ReadPullRequest { .. } => Outcome::PullRequest(merged_pull_request()),
         _ => Outcome::Done,
     });
-    assert_eq!(
-        done,
-        [Effect::ReadPullRequest { number: 7 }, branch(Some("c0ffee0000")), Effect::RemoveFinalizer]
-    );
+    assert_eq!(done[..2], [READ, branch(Some("c0ffee0000"))]);
+}
+
+/// A step whose Bundle was superseded when somebody had just merged its pull request.
+fn merged_meanwhile() -> (Scene, Vec<Effect>) {
+    let mut scene = Scene::reviewed().opened().kept();
+    scene.bundle.as_mut().unwrap().status = from(json!({"phase": "Superseded"}));
+    delete(&mut scene);
+    // The forge takes closing for done.
+    let done = drive(&mut scene, |effect| match effect {
+        Effect::ReadPullRequest { .. } => Outcome::PullRequest(merged_pull_request()),
+        _ => Outcome::Done,
+    });
+    (scene, done)
+}
+
+#[test]
+fn a_merge_right_before_the_bundle_is_superseded_is_on_record() {
+    let (mut scene, done) = merged_meanwhile();
+    let [Effect::ClosePullRequest { .. }, rest @ ..] = &*done else { panic!("{done:?}") };
+    assert_eq!(rest, [READ, branch(Some("c0ffee0000"))]);
+    let status = scene.status();
+    assert_eq!(status.merged_at, merged_pull_request().merged_at);
+    assert!(status.promoted_at.is_some() && status.evidence.unwrap().approved_by.is_some());
+    assert!(scene.message().contains("was merged by"), "{}", scene.message());
+    // It stays until the Bundle's record tells it: nobody else knows then.
+    let plan = scene.plan();
+    assert!(plan.effect.is_none() && plan.wake.is_some(), "{plan:?}");
+    let record = json!({"phase": "Superseded", "environments": {"prod": {"promotedAt": NOW}}});
+    scene.bundle.as_mut().unwrap().status = from(record);
+    assert_eq!(scene.effect(), Effect::RemoveFinalizer);
+}
+
+#[test]
+fn a_record_that_never_comes_does_not_keep_the_step() {
+    let (mut scene, _) = merged_meanwhile();
+    scene.pass(SignedDuration::from_mins(1));
+    assert_eq!(scene.effect(), Effect::RemoveFinalizer);
+    let (mut deleted, _) = merged_meanwhile();
+    deleted.bundle = None;
+    assert_eq!(deleted.effect(), Effect::RemoveFinalizer);
+}
+
+#[test]
+fn a_green_check_that_was_not_written_down_is_taken_back_when_the_step_goes() {
+    // Somebody erased the status, or the process died before it was written.
+    let mut scene = Scene::reviewed().opened();
+    assert!(scene.output("greenHead").is_none());
+    delete(&mut scene);
+    let done = drive(&mut scene, forge());
+    assert!(done.contains(&pending("it was deleted")), "{done:?}");
+    // A rejected one that this process has shown green.
+    let mut rejected = Scene::reviewed().opened();
+    rejected.shown =
+        Some(Shown { sha: "c0ffee0000".to_owned(), state: CommitState::Success, since: rejected.now });
+    rejected.pull_request = Some(closed_pull_request());
+    rejected.plan();
+    assert_eq!(rejected.state(), PromotionState::Failed);
+    let effect = rejected.effect();
+    assert!(matches!(effect, Effect::SetCommitStatus { state: CommitState::Pending, .. }), "{effect:?}");
+}
+
+#[test]
+fn a_green_check_without_an_answer_is_taken_back_at_the_end() {
+    let mut scene = Scene::reviewed().opened();
+    let shown = scene.effect();
+    assert!(matches!(shown, Effect::SetCommitStatus { state: CommitState::Success, .. }), "{shown:?}");
+    scene.tell(&shown, fault());
+    scene.pull_request = Some(closed_pull_request());
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::Failed);
+    let effect = scene.effect();
+    assert!(matches!(effect, Effect::SetCommitStatus { state: CommitState::Pending, .. }), "{effect:?}");
 }
 
 #[test]
@@ -127,16 +229,15 @@ fn a_pull_request_that_was_never_written_down_is_found() {
         marker: "<!-- kardinal-step: 0b5e -->".to_owned(),
         since: change::since(&pushed().snapshot()),
     };
-    let done = drive(&mut pushed(), |effect| match effect {
-        Effect::FindPullRequest { .. } => Outcome::PullRequest(open_pull_request()),
-        _ => Outcome::Done,
-    });
+    let done = drive(&mut pushed(), forge());
     let comment = "Closed by kardinal: the promotion of `my-app-v1-29-0` to `prod` was deleted.".to_owned();
     assert_eq!(
         done,
         [
             find.clone(),
             Effect::ClosePullRequest { number: 7, comment },
+            READ,
+            pending("it was deleted"),
             branch(Some("c0ffee0000")),
             Effect::RemoveFinalizer,
         ]
@@ -177,6 +278,8 @@ fn a_door_that_stays_shut_does_not_keep_the_step() {
     let report = report(&scene.snapshot(), &close, &blocked, 4);
     assert_eq!(report.notes[0].message, "closing PR #7 was given up: Secret `github-token` is missing");
     scene.write(report.status);
+    let pending = scene.effect();
+    scene.tell(&pending, Outcome::Refused { task: None, message: "not allowed".to_owned() });
     let delete = scene.effect();
     scene.tell(&delete, Outcome::Refused { task: None, message: "somebody pushed to it".to_owned() });
     assert_eq!(scene.effect(), Effect::RemoveFinalizer);
@@ -196,6 +299,10 @@ fn a_fault_is_waited_for_but_not_for_ever() {
     // A forge that is gone for good must not keep a namespace from being deleted.
     let report = report(&scene.snapshot(), &close, &fault(), 75);
     assert_eq!(report.notes[0].reason, "LeftBehind");
+    scene.write(report.status);
+    let pending = scene.effect();
+    assert!(matches!(pending, Effect::SetCommitStatus { .. }), "{pending:?}");
+    let report = super::report(&scene.snapshot(), &pending, &fault(), 76);
     scene.write(report.status);
     assert!(matches!(scene.effect(), Effect::DeleteBranch { .. }));
 }

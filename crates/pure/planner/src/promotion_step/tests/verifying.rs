@@ -331,6 +331,22 @@ fn a_rollout_right_before_a_push_in_the_same_second_proves_nothing() {
 }
 
 #[test]
+fn what_was_written_between_two_tries_of_a_push_proves_nothing() {
+    let mut scene = Scene::new(json!({}));
+    scene.bundle = Some(config_bundle());
+    let commit = scene.effect();
+    scene.tell(&commit, fault());
+    scene.pass(SignedDuration::from_mins(5));
+    let mut restarted = deployment("1.28.0");
+    restarted["metadata"]["managedFields"] = json!([{"manager": "kubectl", "time": scene.now.to_string()}]);
+    scene.pass(SignedDuration::from_mins(5));
+    scene.health = Some(facts(vec![restarted]));
+    scene.tell(&commit, committed());
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::HealthChecking, "{}", scene.message());
+}
+
+#[test]
 fn a_push_of_configuration_waits_a_moment_for_a_first_look_and_no_longer() {
     let mut scene = Scene::new(json!({}));
     let bundle = config_bundle();
