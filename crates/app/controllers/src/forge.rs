@@ -68,9 +68,18 @@ impl Controller {
 
     async fn keep_repository(&self, key: &Key, repository: &Repository, now: Timestamp) -> Result<(), Error> {
         let mut problem: Option<String> = None;
+        // Somebody may mend it on disk, of which nobody tells us: it is looked at again.
+        let mut unusable: Option<String> = None;
         loop {
             let (namespace, name) = key.clone();
-            let facts = self.on_disk(move |store| facts_of(store, &namespace, &name)).await?;
+            let facts = match self.on_disk(move |store| facts_of(store, &namespace, &name)).await {
+                Err(Error::Problem(message)) => {
+                    unusable = Some(message.clone());
+                    problem = Some(message);
+                    None
+                }
+                facts => facts?,
+            };
             let plan = planner::plan_repository(&RepositorySnapshot {
                 repository,
                 facts,
@@ -90,11 +99,13 @@ impl Controller {
                     Err(fault) => return Err(fault),
                 }
             }
-            let Some(status) = plan.status else { return Ok(()) };
-            let id = objects::id::<Repository>(key);
-            let told =
-                self.context.report(MANAGER, &id, &repository.metadata, &status, &plan.notes, now).await;
-            return settled(told);
+            if let Some(status) = plan.status {
+                let id = objects::id::<Repository>(key);
+                let told =
+                    self.context.report(MANAGER, &id, &repository.metadata, &status, &plan.notes, now).await;
+                settled(told)?;
+            }
+            return unusable.map_or(Ok(()), |message| Err(Error::Problem(message)));
         }
     }
 
@@ -108,11 +119,16 @@ impl Controller {
         let namespace = request.metadata.namespace.clone().unwrap_or_default();
         let mut attempts = 0;
         loop {
-            let facts = self.compare(&namespace, request).await?;
+            let (facts, refused) = match self.compare(&namespace, request).await {
+                Ok(facts) => (facts, None),
+                Err(Error::Problem(message)) => (None, Some(message)),
+                Err(fault) => return Err(fault),
+            };
             let plan = planner::plan_pull_request(&PullRequestSnapshot {
                 pull_request: request,
                 repository,
                 facts: facts.as_ref(),
+                refused: refused.as_deref(),
                 numbers_taken: taken,
                 url_prefix: &self.local.url.replace("/git/", "/forge"),
                 now,
@@ -127,12 +143,28 @@ impl Controller {
             let Some(status) = plan.status else { return Ok(None) };
             let key = (namespace.clone(), request.metadata.name.clone().unwrap_or_default());
             let id = objects::id::<PullRequest>(&key);
+            // Before anybody sees it: a number that was given is never given again.
+            self.highest_number(&(namespace, request.spec.repository.clone()), status.number).await?;
             settled(self.context.report(MANAGER, &id, &request.metadata, &status, &plan.notes, now).await)?;
             return Ok(status.number);
         }
     }
 
+    /// The highest number that a pull request of the repository ever had, which is kept with the repository. `number` is
+    /// one of them.
+    async fn highest_number(&self, key: &Key, number: Option<u64>) -> Result<Option<u64>, Error> {
+        let (namespace, name) = key.clone();
+        self.on_disk(move |store| match store.exists(&namespace, &name) {
+            true => store.highest_number(&namespace, &name, number.unwrap_or_default()).map(Some),
+            false => Ok(None),
+        })
+        .await
+    }
+
     async fn compare(&self, namespace: &str, request: &PullRequest) -> Result<Option<RepoFacts>, Error> {
+        if !planner::is_compared(request) {
+            return Ok(None);
+        }
         let (namespace, spec) = (namespace.to_owned(), request.spec.clone());
         let last_head = request.status.as_ref().and_then(|status| status.head_commit.clone());
         self.on_disk(move |store| {
@@ -186,6 +218,10 @@ impl driver::Controller for Controller {
         }
         let number = |request: &PullRequest| request.status.as_ref().and_then(|status| status.number);
         let mut taken: Vec<u64> = requests.iter().filter_map(number).collect();
+        match self.highest_number(key, taken.iter().max().copied()).await {
+            Ok(highest) => taken.extend(highest),
+            Err(error) => failed = Some(error),
+        }
         for request in &requests {
             match self.keep_pull_request(repository.as_ref(), request, &taken, now).await {
                 Ok(given) => taken.extend(given),

@@ -344,7 +344,9 @@ impl Running {
             listeners.push(driver::spawn_fair(bundles, workers, (stop, &self.cut), tasks));
             let gates = policy_gate::Controller::new(context.clone());
             listeners.push(driver::spawn_fair(gates, workers, (stop, &self.cut), tasks));
-            listeners.push(driver::spawn(pipeline::Controller::new(context.clone()), 1, stop, tasks));
+            // A Pipeline asks for its Secrets, and a team can have very many of both.
+            let pipelines = pipeline::Controller::new(context.clone());
+            listeners.push(driver::spawn_fair(pipelines, workers, (stop, &self.cut), tasks));
             tasks.spawn(stop.clone().run_until_cancelled_owned(make_key(context.clone())));
         }
         let forge = local

@@ -1,12 +1,20 @@
 //! What the controllers count, under the names of the specification.
+//!
+//! Whoever can write an object chooses names that are counted by, and everybody can read them: a label is a name or a
+//! known word, and a metric has a bounded number of series. Nothing else of an object may become a label.
 
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use http::StatusCode;
 use jiff::Timestamp;
 use kardinal_api::kardinal::{
     Approval, Bundle, BundleStatus, PIPELINE_LABEL, PolicyGate, PolicyGateStatus, PromotionState,
     PromotionStep, PromotionStepStatus,
 };
+use kardinal_object::can_be_name;
 use kardinal_planner::bundle::{AUTOMATIC_ANNOTATION, GATE_TEMPLATE_LABEL, ROLLBACK_LABEL};
 use kardinal_planner::intent::SOURCE_ANNOTATION;
 use kardinal_planner::promotion_step::{Effect, Outcome};
@@ -16,22 +24,123 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+/// What stands in a label for all that has no place of its own.
+const OTHER: &str = "other";
+/// The source of a Bundle that does not tell one.
+const UNTOLD: &str = "kubectl";
+/// The sources that kardinal itself writes, and that of Bundles without one.
+const SOURCES: [&str; 7] = ["api", "automatic", "cli", "demo", "promote", "rollback", UNTOLD];
+/// How many series a counter has at most, besides those of [`OTHER`].
+const MAX_COUNTERS: usize = 1000;
+/// The same for histograms, of which each is as long as sixteen counters.
+const MAX_HISTOGRAMS: usize = 250;
+
+/// Labels of which some hold names that people chose.
+trait Labels: Clone + Hash + Eq {
+    /// The same with [`OTHER`] in place of these names.
+    fn other(self) -> Self;
+}
+
+/// A metric with a bounded number of series. What comes when all places are taken is counted under [`OTHER`].
+///
+/// No place becomes free again: a name such as `prod` belongs to no single object that could take it along.
+struct Bounded<S, M> {
+    family: Family<S, M>,
+    limit: usize,
+    taken: Mutex<HashSet<S>>,
+}
+
+impl<S: Labels> Bounded<S, Counter> {
+    fn counter() -> Bounded<S, Counter> {
+        Bounded { family: Family::default(), limit: MAX_COUNTERS, taken: Mutex::default() }
+    }
+
+    fn inc(&self, labels: S) {
+        self.family.get_or_create(&self.place(labels)).inc();
+    }
+}
+
+impl<S: Labels> Bounded<S, Histogram> {
+    fn histogram(constructor: fn() -> Histogram) -> Bounded<S, Histogram> {
+        let family = Family::new_with_constructor(constructor);
+        Bounded { family, limit: MAX_HISTOGRAMS, taken: Mutex::default() }
+    }
+
+    fn observe(&self, labels: S, took: f64) {
+        self.family.get_or_create(&self.place(labels)).observe(took);
+    }
+}
+
+impl<S: Labels, M> Bounded<S, M> {
+    /// The labels to count under.
+    fn place(&self, labels: S) -> S {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.contains(&labels) {
+            return labels;
+        }
+        if taken.len() >= self.limit {
+            return labels.other();
+        }
+        taken.insert(labels.clone());
+        labels
+    }
+}
+
+/// A name that people chose, as a label: what no object can be called is not repeated. Absent: empty.
+fn name_label(name: Option<&str>) -> String {
+    match name {
+        Some(name) if name.is_empty() || can_be_name(name) => name.to_owned(),
+        Some(_) => OTHER.to_owned(),
+        None => String::new(),
+    }
+}
+
+/// The source of a Bundle as a label.
+fn source_label(source: Option<&str>) -> &'static str {
+    let source = source.unwrap_or(UNTOLD);
+    SOURCES.into_iter().find(|known| *known == source).unwrap_or(OTHER)
+}
+
+/// The status of an answer as a label. Forges belong to others, who can answer with any number; 0 is no answer.
+fn status_label(status: u16) -> String {
+    let known = StatusCode::from_u16(status).is_ok_and(|code| code.canonical_reason().is_some());
+    if known || status == 0 { status.to_string() } else { OTHER.to_owned() }
+}
+
 /// Label sets, by metric.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Created {
     pipeline: String,
-    source: String,
+    source: &'static str,
+}
+
+impl Labels for Created {
+    fn other(self) -> Created {
+        Created { pipeline: OTHER.to_owned(), ..self }
+    }
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Opened {
     env: String,
-    approval: String,
+    approval: &'static str,
+}
+
+impl Labels for Opened {
+    fn other(self) -> Opened {
+        Opened { env: OTHER.to_owned(), ..self }
+    }
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Env {
     env: String,
+}
+
+impl Labels for Env {
+    fn other(self) -> Env {
+        Env { env: OTHER.to_owned() }
+    }
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -40,20 +149,38 @@ struct Failed {
     reason: String,
 }
 
+impl Labels for Failed {
+    fn other(self) -> Failed {
+        Failed { env: OTHER.to_owned(), ..self }
+    }
+}
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Rollback {
     env: String,
-    trigger: String,
+    trigger: &'static str,
+}
+
+impl Labels for Rollback {
+    fn other(self) -> Rollback {
+        Rollback { env: OTHER.to_owned(), ..self }
+    }
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Evaluated {
-    result: String,
+    result: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Gate {
     gate: String,
+}
+
+impl Labels for Gate {
+    fn other(self) -> Gate {
+        Gate { gate: OTHER.to_owned() }
+    }
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -72,42 +199,39 @@ struct Reason {
     reason: String,
 }
 
-type ByEnv = Family<Env, Histogram>;
-type ByOperation = Family<Operation, Histogram>;
-
 /// The counters of one process.
 pub struct Metrics {
     registry: Registry,
-    bundles_created: Family<Created, Counter>,
-    promotions_opened: Family<Opened, Counter>,
-    promotions_merged: Family<Env, Counter>,
-    promotions_failed: Family<Failed, Counter>,
-    rollbacks: Family<Rollback, Counter>,
+    bundles_created: Bounded<Created, Counter>,
+    promotions_opened: Bounded<Opened, Counter>,
+    promotions_merged: Bounded<Env, Counter>,
+    promotions_failed: Bounded<Failed, Counter>,
+    rollbacks: Bounded<Rollback, Counter>,
     gates_evaluated: Family<Evaluated, Counter>,
-    gates_blocked: Family<Gate, Counter>,
-    health_check: ByEnv,
-    git_operation: ByOperation,
+    gates_blocked: Bounded<Gate, Counter>,
+    health_check: Bounded<Env, Histogram>,
+    git_operation: Family<Operation, Histogram>,
     scm_requests: Family<ApiRequest, Counter>,
     webhooks_rejected: Family<Reason, Counter>,
-    lead_time: ByEnv,
+    lead_time: Bounded<Env, Histogram>,
 }
 
 impl Default for Metrics {
     fn default() -> Metrics {
         let mut metrics = Metrics {
             registry: Registry::with_prefix("kardinal"),
-            bundles_created: Family::default(),
-            promotions_opened: Family::default(),
-            promotions_merged: Family::default(),
-            promotions_failed: Family::default(),
-            rollbacks: Family::default(),
+            bundles_created: Bounded::counter(),
+            promotions_opened: Bounded::counter(),
+            promotions_merged: Bounded::counter(),
+            promotions_failed: Bounded::counter(),
+            rollbacks: Bounded::counter(),
             gates_evaluated: Family::default(),
-            gates_blocked: Family::default(),
-            health_check: Family::new_with_constructor(minutes),
+            gates_blocked: Bounded::counter(),
+            health_check: Bounded::histogram(minutes),
             git_operation: Family::new_with_constructor(millis),
             scm_requests: Family::default(),
             webhooks_rejected: Family::default(),
-            lead_time: Family::new_with_constructor(minutes),
+            lead_time: Bounded::histogram(minutes),
         };
         metrics.register();
         metrics
@@ -130,30 +254,34 @@ impl Metrics {
         registry.register(
             "bundles_created",
             "Bundles that were seen for the first time",
-            self.bundles_created.clone(),
+            self.bundles_created.family.clone(),
         );
         registry.register(
             "promotions_opened",
             "Pull requests that were opened",
-            self.promotions_opened.clone(),
+            self.promotions_opened.family.clone(),
         );
         registry.register(
             "promotions_merged",
             "Pull requests that were merged",
-            self.promotions_merged.clone(),
+            self.promotions_merged.family.clone(),
         );
-        registry.register("promotions_failed", "Promotions that failed", self.promotions_failed.clone());
-        registry.register("rollbacks", "Rollbacks that were begun", self.rollbacks.clone());
+        registry.register(
+            "promotions_failed",
+            "Promotions that failed",
+            self.promotions_failed.family.clone(),
+        );
+        registry.register("rollbacks", "Rollbacks that were begun", self.rollbacks.family.clone());
         registry.register("policy_gates_evaluated", "Evaluations of gates", self.gates_evaluated.clone());
         registry.register(
             "policy_gates_blocked",
             "Evaluations that held a promotion",
-            self.gates_blocked.clone(),
+            self.gates_blocked.family.clone(),
         );
         registry.register(
             "health_check_duration_seconds",
             "From the change's arrival to a healthy environment",
-            self.health_check.clone(),
+            self.health_check.family.clone(),
         );
         registry.register("git_operation_duration_seconds", "Git operations", self.git_operation.clone());
         registry.register("scm_api_requests", "Requests to forges", self.scm_requests.clone());
@@ -161,7 +289,7 @@ impl Metrics {
         registry.register(
             "promotion_lead_time_seconds",
             "From the Bundle's creation to a verified environment",
-            self.lead_time.clone(),
+            self.lead_time.family.clone(),
         );
     }
 
@@ -175,7 +303,7 @@ impl Metrics {
 
     /// A request to a forge was answered.
     pub fn scm_request(&self, endpoint: &str, status: u16) {
-        let labels = ApiRequest { endpoint: endpoint.to_owned(), status: status.to_string() };
+        let labels = ApiRequest { endpoint: endpoint.to_owned(), status: status_label(status) };
         self.scm_requests.get_or_create(&labels).inc();
     }
 
@@ -195,30 +323,30 @@ impl Metrics {
         if !is_new {
             return;
         }
-        let label = |name: &str| bundle.metadata.labels.as_ref()?.get(name).cloned();
-        let annotation = |name: &str| bundle.metadata.annotations.as_ref()?.get(name).cloned();
-        let source = annotation(SOURCE_ANNOTATION).unwrap_or_else(|| "kubectl".to_owned());
-        let pipeline = label(PIPELINE_LABEL).unwrap_or_default();
-        self.bundles_created.get_or_create(&Created { pipeline, source }).inc();
+        let label = |name: &str| bundle.metadata.labels.as_ref()?.get(name).map(String::as_str);
+        let annotation = |name: &str| bundle.metadata.annotations.as_ref()?.get(name).map(String::as_str);
+        let source = source_label(annotation(SOURCE_ANNOTATION));
+        let pipeline = name_label(label(PIPELINE_LABEL));
+        self.bundles_created.inc(Created { pipeline, source });
         if label(ROLLBACK_LABEL).is_some() {
             let automatic = annotation(AUTOMATIC_ANNOTATION).is_some();
-            let trigger = if automatic { "automatic" } else { "manual" }.to_owned();
+            let trigger = if automatic { "automatic" } else { "manual" };
             let intent = bundle.spec.intent.as_ref();
-            let env = intent.and_then(|intent| intent.target.clone()).unwrap_or_default();
-            self.rollbacks.get_or_create(&Rollback { env, trigger }).inc();
+            let env = name_label(intent.and_then(|intent| intent.target.as_deref()));
+            self.rollbacks.inc(Rollback { env, trigger });
         }
     }
 
     /// A gate's status was written.
     pub(crate) fn gate(&self, gate: &PolicyGate, status: &PolicyGateStatus) {
         let Some(ready) = status.ready else { return };
-        let result = if ready { "pass" } else { "block" }.to_owned();
+        let result = if ready { "pass" } else { "block" };
         self.gates_evaluated.get_or_create(&Evaluated { result }).inc();
         if !ready {
             let labels = gate.metadata.labels.as_ref();
             let template = labels.and_then(|labels| labels.get(GATE_TEMPLATE_LABEL));
-            let gate = template.or(gate.metadata.name.as_ref()).cloned().unwrap_or_default();
-            self.gates_blocked.get_or_create(&Gate { gate }).inc();
+            let gate = name_label(template.or(gate.metadata.name.as_ref()).map(String::as_str));
+            self.gates_blocked.inc(Gate { gate });
         }
     }
 
@@ -229,8 +357,7 @@ impl Metrics {
                 Approval::Auto => "auto",
                 Approval::PrReview => "pr-review",
             };
-            let labels = Opened { env: step.spec.environment.clone(), approval: approval.to_owned() };
-            self.promotions_opened.get_or_create(&labels).inc();
+            self.promotions_opened.inc(Opened { env: name_label(Some(&step.spec.environment)), approval });
         }
     }
 
@@ -242,10 +369,10 @@ impl Metrics {
         status: &PromotionStepStatus,
         now: Timestamp,
     ) {
-        let env = step.spec.environment.clone();
+        let env = name_label(Some(&step.spec.environment));
         let old = step.status.clone().unwrap_or_default();
         if old.merged_at.is_none() && status.merged_at.is_some() {
-            self.promotions_merged.get_or_create(&Env { env: env.clone() }).inc();
+            self.promotions_merged.inc(Env { env: env.clone() });
         }
         if old.state == status.state {
             return;
@@ -253,17 +380,17 @@ impl Metrics {
         match status.state {
             Some(PromotionState::Failed) => {
                 let failed_in = old.state.map_or_else(|| "Pending".to_owned(), |state| format!("{state:?}"));
-                self.promotions_failed.get_or_create(&Failed { env, reason: failed_in }).inc();
+                self.promotions_failed.inc(Failed { env, reason: failed_in });
             }
             Some(PromotionState::Verified) => {
                 if let Some(promoted) = status.promoted_at {
                     let took = now.duration_since(promoted).as_secs_f64();
-                    self.health_check.get_or_create(&Env { env: env.clone() }).observe(took);
+                    self.health_check.observe(Env { env: env.clone() }, took);
                 }
                 let created = bundle.and_then(|bundle| bundle.metadata.creation_timestamp.as_ref());
                 if let Some(created) = created {
                     let took = now.duration_since(created.0).as_secs_f64();
-                    self.lead_time.get_or_create(&Env { env }).observe(took);
+                    self.lead_time.observe(Env { env }, took);
                 }
             }
             _ => {}
@@ -272,71 +399,4 @@ impl Metrics {
 }
 
 #[cfg(test)]
-mod tests {
-    use kardinal_api::kardinal::{BundlePhase, Pipeline};
-    use kardinal_planner::intent::{Answer, Wish, promote, rollback};
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn object<T: serde::de::DeserializeOwned>(kind: &str, name: &str, rest: Value) -> T {
-        let mut object = json!({
-            "apiVersion": "kardinal.io/v1alpha1", "kind": kind,
-            "metadata": {"name": name, "namespace": "default", "labels": {PIPELINE_LABEL: "my-app"}},
-        });
-        for (key, value) in rest.as_object().unwrap() {
-            object[key] = value.clone();
-        }
-        serde_json::from_value(object).unwrap()
-    }
-
-    /// A Bundle that was verified in some environments in the minute of its version.
-    fn bundle(version: u8, environments: &[&str]) -> Bundle {
-        let at = format!("2026-04-09T10:{version:02}:00Z");
-        let record = |name: &&str| {
-            ((*name).to_owned(), json!({"state": "Verified", "promotedAt": at, "verifiedAt": at}))
-        };
-        let records: serde_json::Map<_, _> = environments.iter().map(record).collect();
-        let image = json!({"name": "my-app", "reference": format!("ghcr.io/myorg/my-app:{version}")});
-        let rest = json!({
-            "spec": {"artifacts": {"images": [image]}},
-            "status": {"phase": "Verified", "environments": records},
-        });
-        object("Bundle", &format!("my-app-v{version}"), rest)
-    }
-
-    #[test]
-    fn bundles_of_promote_and_rollback_are_counted_with_their_source() {
-        let environments = json!([{"name": "staging"}, {"name": "prod"}]);
-        let spec = json!({"git": {"url": "https://example.com/gitops"}, "environments": environments});
-        let pipeline: Pipeline = object("Pipeline", "my-app", json!({"spec": spec}));
-        let (old, new) = (bundle(1, &["staging", "prod"]), bundle(2, &["staging"]));
-        let bundles = [&old, &new];
-        let wish = |environment| Wish {
-            pipeline: &pipeline,
-            environment,
-            bundle: None,
-            bundles: &bundles,
-            force: false,
-        };
-        let now: Timestamp = "2026-04-09T10:30:00Z".parse().unwrap();
-        let forward = promote(&wish("prod"), now).unwrap();
-        let back = rollback(&wish("staging"), false, now).unwrap();
-        let (Answer::New(forward), Answer::New(back)) = (forward, back) else { panic!("both are new") };
-        let by_hand = Bundle { status: None, ..bundle(3, &[]) };
-        let metrics = Metrics::default();
-        let seen = BundleStatus { phase: Some(BundlePhase::Available), ..BundleStatus::default() };
-        for one in [&*forward, &*back, &by_hand] {
-            metrics.bundle(one, &seen);
-            // Only the first sight of it counts.
-            metrics.bundle(&Bundle { status: Some(seen.clone()), ..one.clone() }, &seen);
-        }
-        let text = metrics.render();
-        for source in ["promote", "rollback", "kubectl"] {
-            let line = format!("kardinal_bundles_created_total{{pipeline=\"my-app\",source=\"{source}\"}} 1");
-            assert!(text.lines().any(|one| one == line), "`{line}` is missing in:\n{text}");
-        }
-        let line = "kardinal_rollbacks_total{env=\"staging\",trigger=\"manual\"} 1";
-        assert!(text.lines().any(|one| one == line), "`{line}` is missing in:\n{text}");
-    }
-}
+mod tests;

@@ -344,7 +344,7 @@ mod tests {
     }
 
     /// Every command that talks to a server, with what it needs.
-    const COMMANDS: [&str; 26] = [
+    const COMMANDS: [&str; 27] = [
         "init",
         "get pipelines",
         "get steps",
@@ -363,6 +363,7 @@ mod tests {
         "pr list",
         "pr show 1",
         "pr diff 1",
+        "pr open 1",
         "pr approve 1",
         "pr merge 1",
         "pr close 1",

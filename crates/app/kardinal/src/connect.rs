@@ -2,6 +2,8 @@
 
 mod folder;
 
+pub(crate) use folder::caller;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;

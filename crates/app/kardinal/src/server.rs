@@ -9,6 +9,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kardinal_api::SYSTEM_NAMESPACE;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep, SHARD_LABEL};
+use kardinal_object::can_be_namespace;
 use kardinal_planner::bundle::up_to_date;
 use kardinal_planner::explain::{Explanation, World, explain};
 use kardinal_planner::intent::{FORCE, check_name, check_namespace};
@@ -139,12 +140,13 @@ impl Server {
         Ok(bundles)
     }
 
-    /// All gates in the namespace and in further ones. Namespaces that one may not read are passed over.
+    /// All gates in the namespace and in further ones. Namespaces that one may not read are passed over, and what cannot
+    /// be one: teams name them in their Pipelines, and the name becomes a part of a path.
     pub(crate) async fn gates(&self, others: &[&[String]]) -> Result<Vec<PolicyGate>, Failure> {
         let mut gates = self.list::<PolicyGate>(&ListParams::default()).await?;
         let mut read = vec![self.namespace.as_str()];
         for namespace in others.iter().copied().flatten() {
-            if read.contains(&namespace.as_str()) {
+            if read.contains(&namespace.as_str()) || !can_be_namespace(namespace) {
                 continue;
             }
             read.push(namespace);

@@ -247,6 +247,11 @@ fn gates_are_tested_without_a_server() {
         &["good.yaml: g: ok", "bare.cel: expression: ok"],
     );
     check(dir, &["policy", "test", "bad.yaml"], 1, &["isWeeknd", "^^^", "1 of 1 gates cannot be used"]);
+    let hasty = gate("true").replace("spec: {", "spec: {recheckInterval: 0s, ");
+    std::fs::write(dir.join("hasty.yaml"), hasty).expect("a gate");
+    let short =
+        ["spec.recheckInterval: `0s` is too short", "write `10s` or more", "1 of 1 gates cannot be used"];
+    check(dir, &["policy", "test", "hasty.yaml"], 1, &short);
     check(dir, &["policy", "test", "absent.yaml"], 1, &["absent.yaml"]);
     check(dir, &["policy", "test"], 2, &["FILE"]);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
-use kardinal_object::{Gvk, KindScope};
+use kardinal_object::{Gvk, KindScope, can_be_name};
 use kube::core::GroupVersionKind;
 use kube::discovery::{ApiResource, Scope};
 
@@ -45,6 +45,10 @@ impl Kinds {
         if let Some(resolved) = self.known(gvk) {
             return Ok(Some(resolved));
         }
+        // Users write them; what cannot be a group or a version is served by nobody.
+        if !(gvk.group.is_empty() || can_be_name(&gvk.group)) || !can_be_name(&gvk.version) {
+            return Ok(None);
+        }
         let wanted = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
         match kube::discovery::pinned_kind(&self.client, &wanted).await {
             Ok((resource, capabilities)) => {
@@ -74,5 +78,31 @@ impl Kinds {
 
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<Gvk, Resolved>> {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_cannot_be_a_group_or_a_version_is_asked_of_nobody() {
+        let refuses = tower::service_fn(|request: http::Request<kube::client::Body>| async move {
+            let asked = std::io::Error::other(format!("asked for {}", request.uri()));
+            Err::<http::Response<kube::client::Body>, _>(asked)
+        });
+        let kinds = Kinds::new(kube::Client::new(refuses, "default"));
+        for (api_version, asked) in [
+            ("v1", true),
+            ("example.com/v1", true),
+            ("v1?watch=true", false),
+            ("v1#", false),
+            ("..", false),
+            ("../v1", false),
+            ("a b/v1", false),
+        ] {
+            let gvk = Gvk::parse(api_version, "Secret").expect("a kind");
+            assert_eq!(kinds.resolve(&gvk).await.is_err(), asked, "{api_version}");
+        }
     }
 }

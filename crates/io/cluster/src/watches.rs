@@ -18,7 +18,7 @@ mod stream;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use kardinal_object::{Gvk, KindScope, ObjectId};
+use kardinal_object::{Gvk, KindScope, ObjectId, can_be_namespace};
 use kube::core::Request;
 use kube::core::params::ListParams;
 use serde_json::Value;
@@ -217,12 +217,6 @@ impl Watches {
         self.tasks.close();
         self.tasks.wait().await;
     }
-}
-
-/// Whether a text can be a namespace, and so a part of a path.
-fn can_be_namespace(text: &str) -> bool {
-    let can_be = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !text.is_empty() && text.bytes().all(can_be)
 }
 
 /// What the watches had seen at one moment. As long as it is held, the watches copy what they change.

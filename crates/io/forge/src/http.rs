@@ -18,6 +18,7 @@ use axum::routing::{get, post};
 use http::{HeaderMap, StatusCode, header};
 use tokio::sync::Semaphore;
 
+use crate::error::Error;
 use crate::store::Store;
 
 pub use access::{Credentials, Guard, Identity, same_secret};
@@ -87,16 +88,28 @@ struct Admitted {
 
 impl Forge {
     /// Who asks comes before what is asked for: nobody learns without a token which repositories exist.
-    fn admit(&self, namespace: &str, repository: &str, headers: &HeaderMap) -> Result<Admitted, Refusal> {
+    async fn admit(
+        &self,
+        namespace: &str,
+        repository: &str,
+        headers: &HeaderMap,
+    ) -> Result<Admitted, Refusal> {
         let name = repository.strip_suffix(".git").unwrap_or_default();
         let path = self.store.path(namespace, name);
         let credentials = access::credentials(headers).ok_or(Refusal::Unauthorized)?;
-        let folder = path.map_err(|_| Refusal::NotFound)?;
+        path.map_err(|_| Refusal::NotFound)?;
         let identity = self.guard.authenticate(namespace, name, &credentials).ok_or(Refusal::Unauthorized)?;
         if !self.store.exists(namespace, name) {
             return Err(Refusal::NotFound);
         }
-        Ok(Admitted { namespace: namespace.to_owned(), name: name.to_owned(), folder, identity })
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let (store, place) = (self.store.clone(), (namespace.clone(), name.clone()));
+        let known = tokio::task::spawn_blocking(move || store.known(&place.0, &place.1)).await;
+        let folder = known.map_err(Refusal::failed)?.map_err(|error| match error {
+            Error::Problem(message) => Refusal::Bad(StatusCode::CONFLICT, message),
+            fault @ Error::Fault(_) => Refusal::failed(fault),
+        })?;
+        Ok(Admitted { namespace, name, folder, identity })
     }
 
     async fn slot(&self) -> Result<tokio::sync::OwnedSemaphorePermit, Refusal> {
@@ -120,7 +133,7 @@ async fn info_refs(
     Query(wanted): Query<Wanted>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let admitted = forge.admit(&namespace, &repository, &headers)?;
+    let admitted = forge.admit(&namespace, &repository, &headers).await?;
     let service = Service::named(wanted.service.as_deref().unwrap_or_default()).ok_or(Refusal::Dumb)?;
     let slot = forge.slot().await?;
     let protocol = process::protocol(service, &headers);
@@ -135,7 +148,7 @@ async fn upload_pack(
     Path((namespace, repository)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let admitted = forge.admit(&namespace, &repository, request.headers())?;
+    let admitted = forge.admit(&namespace, &repository, request.headers()).await?;
     let service = Service::UploadPack;
     let protocol = process::protocol(service, request.headers());
     let body = stream::body(service, &forge.settings, request)?;
@@ -153,7 +166,7 @@ async fn receive_pack(
     Path((namespace, repository)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let admitted = forge.admit(&namespace, &repository, request.headers())?;
+    let admitted = forge.admit(&namespace, &repository, request.headers()).await?;
     let service = Service::ReceivePack;
     let mut body = stream::body(service, &forge.settings, request)?;
     let push = commands::read(&mut body).await?;

@@ -1,14 +1,19 @@
 //! Bare repositories under one folder: `<root>/<namespace>/<name>.git`.
 
 mod diff;
+mod known;
 mod merge;
 mod name;
+mod number;
 mod seed;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use gix::refs::transaction::{PreviousValue, RefEdit};
 use gix::refs::{FullName, Target};
@@ -30,12 +35,21 @@ const LARGEST_OBJECT: u64 = 64 * 1024 * 1024;
 pub struct Store {
     root: PathBuf,
     counter: AtomicU64,
+    /// The repositories whose files have all been looked at.
+    walked: Mutex<BTreeSet<PathBuf>>,
+    /// Since when this process has the store: what is locked since before that is locked by nobody.
+    since: SystemTime,
 }
 
 impl Store {
     /// A store below `root`, which is created with the first repository.
     pub fn new(root: impl Into<PathBuf>) -> Store {
-        Store { root: root.into(), counter: AtomicU64::new(0) }
+        Store {
+            root: root.into(),
+            counter: AtomicU64::new(0),
+            walked: Mutex::default(),
+            since: SystemTime::now(),
+        }
     }
 
     /// The folder that holds all repositories.
@@ -153,17 +167,14 @@ impl Store {
         Ok(())
     }
 
-    /// Opens a repository with its own settings only: nothing of the user's or of the machine's.
+    /// Opens a repository without any settings but ours: nothing of the user's or of the machine's, and nothing of its own.
     fn open(&self, namespace: &str, name: &str) -> Result<gix::Repository, Error> {
-        let path = self.path(namespace, name)?;
-        if !path.join("HEAD").is_file() {
-            let message = format!(
-                "there is no repository `{namespace}/{name}`; create a Repository object of that name first"
-            );
-            return Err(Error::Problem(message));
-        }
+        let path = self.known(namespace, name)?;
         let largest = format!("gitoxide.objects.allocLimit={LARGEST_OBJECT}");
-        let options = gix::open::Options::isolated().open_path_as_is(true).config_overrides([largest]);
+        let options = gix::open::Options::isolated()
+            .open_path_as_is(true)
+            .config_overrides([largest.as_str(), "core.useReplaceRefs=false"])
+            .filter_config_section(|section| section.source == gix::config::Source::Api);
         let mut repository =
             gix::open_opts(path, options).map_err(|error| Error::fault("open the repository", error))?;
         repository.object_cache_size_if_unset(OBJECT_CACHE);

@@ -218,16 +218,12 @@ impl Local {
         Ok(())
     }
 
-    /// A status belongs to a commit, and shows on every pull request whose head is at that commit.
+    /// A status belongs to a commit, and shows on every pull request whose head is at that commit. One that nobody has
+    /// looked at yet may be at that commit, too; it keeps no other from being marked, for a green check must not stay
+    /// because of it, and is waited for only if no other is there.
     async fn mark(&self, sha: &str, status: &CommitStatus) -> Result<(), Error> {
         let all = self.all().await?;
         let head = |pr: &wire::PullRequest| pr.status.as_ref().and_then(|status| status.head_commit.clone());
-        if all.iter().any(|pr| state(pr) == PullRequestState::Open && pr.status.is_none()) {
-            return Err(soon(format!(
-                "repository `{}` has a pull request that nobody has looked at",
-                self.repository
-            )));
-        }
         let check = Check {
             context: status.context.clone(),
             state: check_state(status.state),
@@ -235,18 +231,25 @@ impl Local {
             url: status.url.clone(),
             commit: Some(sha.to_owned()),
         };
-        let numbers = all
+        let numbers: Vec<u64> = all
             .iter()
             .filter(|pr| head(pr).as_deref() == Some(sha))
-            .filter_map(|pr| pr.status.as_ref().and_then(|status| status.number));
-        for number in numbers {
-            self.edit(number, |_, spec| {
+            .filter_map(|pr| pr.status.as_ref().and_then(|status| status.number))
+            .collect();
+        for number in &numbers {
+            self.edit(*number, |_, spec| {
                 match spec.checks.iter_mut().find(|known| known.context == check.context) {
                     Some(known) => known.clone_from(&check),
                     None => spec.checks.push(check.clone()),
                 }
             })
             .await?;
+        }
+        if numbers.is_empty() && all.iter().any(|pr| pr.status.is_none()) {
+            return Err(soon(format!(
+                "repository `{}` has a pull request that nobody has looked at",
+                self.repository
+            )));
         }
         Ok(())
     }

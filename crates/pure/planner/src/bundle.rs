@@ -7,6 +7,7 @@ mod gates;
 mod plan;
 mod refused;
 pub(crate) mod report;
+mod rollback;
 mod route;
 mod siblings;
 #[cfg(test)]

@@ -23,6 +23,7 @@ use serde::Serialize;
 use crate::bundle::Route;
 use crate::shard::Agent;
 
+pub use gates::told_organisation;
 pub use outside::remedy;
 pub use text::{display_version, roughly, shell_word};
 pub use waits::REFUSAL_REMEDY;

@@ -11,7 +11,7 @@ mod tests;
 
 pub use pattern::protects;
 pub use pull_request::{
-    Merge, PullRequestEffect, PullRequestPlan, PullRequestSnapshot, RepoFacts, plan_pull_request,
+    Merge, PullRequestEffect, PullRequestPlan, PullRequestSnapshot, RepoFacts, is_compared, plan_pull_request,
 };
 pub use repository::{
     RepositoryEffect, RepositoryFacts, RepositoryPlan, RepositorySnapshot, plan_repository,

@@ -4,12 +4,14 @@
 //! and back follow from what environments have and had; [`present`](present()) and [`past`](past()) tell people the same.
 
 mod chosen;
+mod content;
 mod create;
 mod gate;
 mod history;
 mod init;
 mod ledger;
 mod names;
+mod objection;
 mod outlook;
 mod past;
 mod present;
@@ -22,7 +24,7 @@ mod wish;
 
 pub use chosen::chosen;
 pub use create::{NewBundle, create_bundle, skip};
-pub use gate::{Override, Resumption, freeze_name, overridden_in, override_gate, pause, resume};
+pub use gate::{Override, Resumption, freeze_name, overridden_in, override_gate, pause, place_of, resume};
 pub use history::{FORCE, History, Objection};
 pub(crate) use history::{carries_kind, ended_at, presents};
 pub use init::{InitConfig, InitGit, init};

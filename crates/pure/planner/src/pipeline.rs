@@ -7,14 +7,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kardinal_api::kardinal::{
     Bundle, BundleStatus, BundleType, Environment, EnvironmentStatus, Pipeline, PipelinePhase,
     PipelineStatus, Presence, PromotionState, PromotionStep, PromotionStepGit, PromotionStepSpec,
+    PromotionTask,
 };
-use kardinal_object::name_of;
+use kardinal_object::{can_be_name, name_of};
 use serde_json::Value;
 
 use crate::bundle::report::newest;
 use crate::bundle::{READY, Route};
 use crate::condition::{self, NewCondition, Note, Truth};
-use crate::intent::{arrived, ended_at, present, with_before};
+use crate::intent::{arrived, check_name, check_namespace, ended_at, present, with_before};
 use crate::names::label_value;
 use crate::problem::{Problem, listed};
 use crate::promotion_step::tasks;
@@ -76,9 +77,17 @@ const GATHERING: SignedDuration = SignedDuration::from_secs(5);
 /// How long until somebody looks again for a Secret that is missing.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
-/// Whether the environments have an order, and their tasks can be carried out for some Bundle at least.
+/// Whether the environments have an order, their tasks can be carried out for some Bundle at least, and what the Pipeline
+/// names can exist.
 pub fn check(pipeline: &Pipeline) -> Result<Route<'_>, Problem> {
-    check_name(pipeline.metadata.name.as_deref().unwrap_or_default())?;
+    let route = way(pipeline)?;
+    check_names(pipeline)?;
+    Ok(route)
+}
+
+/// The way that Bundles go.
+fn way(pipeline: &Pipeline) -> Result<Route<'_>, Problem> {
+    check_length(pipeline.metadata.name.as_deref().unwrap_or_default())?;
     let route = Route::whole(&pipeline.spec)?;
     for (position, environment) in pipeline.spec.environments.iter().enumerate() {
         check_tasks(pipeline, position, environment)?;
@@ -87,7 +96,7 @@ pub fn check(pipeline: &Pipeline) -> Result<Route<'_>, Problem> {
 }
 
 /// Bundles, steps and gates carry the name as a label, and a label holds less than a name.
-fn check_name(name: &str) -> Result<(), Problem> {
+fn check_length(name: &str) -> Result<(), Problem> {
     if name == label_value(name) {
         return Ok(());
     }
@@ -125,24 +134,51 @@ pub(crate) fn check_tasks(
     Err(Problem::new(format!("spec.environments[{position}]{task}"), problem.message))
 }
 
-/// The Secrets that a Pipeline names, each once, in its own namespace.
+/// What the Pipeline names must be able to exist: its team writes the names, and others make requests of them.
+fn check_names(pipeline: &Pipeline) -> Result<(), Problem> {
+    for (field, name) in named_secrets(pipeline) {
+        check_name(&field, name)?;
+    }
+    let mut namespaces = pipeline.spec.policy_namespaces.iter().enumerate();
+    namespaces.try_for_each(|(at, name)| check_namespace(&format!("spec.policyNamespaces[{at}]"), name))
+}
+
+/// The Secrets that a Pipeline names, each with the field that names it.
+fn named_secrets(pipeline: &Pipeline) -> Vec<(String, &str)> {
+    let git = pipeline.spec.git.secret_ref.iter();
+    let mut named: Vec<(String, &str)> =
+        git.map(|secret| ("spec.git.secretRef.name".to_owned(), secret.name.as_str())).collect();
+    for (position, environment) in pipeline.spec.environments.iter().enumerate() {
+        let place = format!("spec.environments[{position}]");
+        let cluster = environment.health.as_ref().and_then(|health| health.cluster.as_deref());
+        named.extend(cluster.map(|name| (format!("{place}.health.cluster"), name)));
+        for (at, task) in environment.steps.iter().flatten().enumerate() {
+            let secret = task_secret(task).map(|(name, _)| name);
+            named.extend(secret.map(|name| (format!("{place}.steps[{at}].config.secretRef.name"), name)));
+        }
+    }
+    named
+}
+
+/// The Secrets that a Pipeline names, each once, in its own namespace. None while one of them has a name that no Secret
+/// can have: that is told first, and nobody is asked for it.
 pub fn secrets(pipeline: &Pipeline) -> Vec<&str> {
-    let git = pipeline.spec.git.secret_ref.iter().map(|secret| secret.name.as_str());
-    let clusters =
-        pipeline.spec.environments.iter().filter_map(|one| one.health.as_ref()?.cluster.as_deref());
-    let tasks = task_secrets(pipeline).map(|(name, _)| name);
-    let all: BTreeSet<&str> = git.chain(clusters).chain(tasks).collect();
-    all.into_iter().collect()
+    let all: BTreeSet<&str> = named_secrets(pipeline).into_iter().map(|(_, name)| name).collect();
+    match all.iter().all(|name| can_be_name(name)) {
+        true => all.into_iter().collect(),
+        false => Vec::new(),
+    }
 }
 
 /// The Secrets that tasks of a Pipeline call others with, each with the key in it.
 pub fn task_secrets(pipeline: &Pipeline) -> impl Iterator<Item = (&str, &str)> {
-    let tasks = pipeline.spec.environments.iter().flat_map(|one| one.steps.iter().flatten());
-    tasks.filter_map(|task| {
-        let reference = task.config.as_ref()?.get("secretRef")?;
-        let part = |key: &str| reference.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-        Some((part("name")?, part("key").unwrap_or(TASK_KEY)))
-    })
+    pipeline.spec.environments.iter().flat_map(|one| one.steps.iter().flatten()).filter_map(task_secret)
+}
+
+fn task_secret(task: &PromotionTask) -> Option<(&str, &str)> {
+    let reference = task.config.as_ref()?.get("secretRef")?;
+    let part = |key: &str| reference.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    Some((part("name")?, part("key").unwrap_or(TASK_KEY)))
 }
 
 /// Whether the Secrets have to be looked for: nobody has since the Pipeline was written, or one was missing then.
@@ -167,9 +203,12 @@ pub fn is_missing(pipeline: &Pipeline, secret: &str) -> bool {
 /// Decides what to tell.
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let pipeline = snapshot.pipeline;
-    let checked = check(pipeline);
-    let phase = checked.as_ref().map_or(PipelinePhase::Unknown, |route| phase(route, snapshot));
-    let ready = match &checked {
+    let route = way(pipeline);
+    let phase = route.as_ref().map_or(PipelinePhase::Unknown, |route| phase(route, snapshot));
+    // A wrong name is told, and Bundles are on their way all the same.
+    let checked =
+        route.as_ref().map_err(Problem::clone).and_then(|route| check_names(pipeline).map(|()| route));
+    let ready = match checked {
         Ok(route) => NewCondition::new(READY, Truth::True, "Valid", order(route)),
         Err(problem) => NewCondition::new(READY, Truth::False, "ValidationFailed", problem.to_string()),
     };
@@ -195,7 +234,7 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
         observed_generation: pipeline.metadata.generation,
         phase: Some(phase),
         conditions: others.chain([ready]).chain(secrets).collect(),
-        environments: checked
+        environments: route
             .as_ref()
             .map_or_else(|_| old.environments.clone(), |route| presences(route, snapshot)),
     };
@@ -205,7 +244,7 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     }
     let due = due.filter(|_| status == old);
     let wake = wake.into_iter().chain(due).min();
-    Plan { status: (status != old).then_some(status), notes, wake, has_all: due.is_none() && checked.is_ok() }
+    Plan { status: (status != old).then_some(status), notes, wake, has_all: due.is_none() && route.is_ok() }
 }
 
 /// What the environments have, Bundles that are gone included.

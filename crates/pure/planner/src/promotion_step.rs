@@ -33,7 +33,8 @@ use serde_json::Value;
 pub use crate::condition::Note;
 use crate::health::HealthFacts;
 use crate::seal::Key;
-pub use change::{promotion_branch, rollback_of};
+pub(crate) use change::{base_branch, directory};
+pub use change::{promotion_branch, rollback_of, undone};
 pub use facts::{Hold, gate_texts, hold, image_moves};
 pub use lane::is_outside;
 pub use late::concerns;
@@ -90,7 +91,7 @@ pub struct Snapshot<'a> {
     pub health: Option<&'a HealthFacts>,
     /// The Bundle that was verified last in the environment.
     pub previous: Option<&'a Bundle>,
-    /// The Bundle that this one takes back, when it does and that one is still there.
+    /// The Bundle whose configuration this one undoes in the environment, when it takes another one back: see [`undone`].
     pub reverted: Option<&'a Bundle>,
     /// Whether the Bundle brings back what was verified before, and not only says so.
     pub takes_back: bool,
@@ -625,8 +626,7 @@ pub fn is_before_the_change(step: &PromotionStep) -> bool {
 pub fn asks_gates(step: &PromotionStep) -> bool {
     let status = step.status.as_ref();
     let has_failed = status.and_then(|status| status.state) == Some(PromotionState::Failed);
-    let is_merged =
-        status.and_then(|status| draft::output(status, draft::PR_STATE)) == Some(draft::MERGED);
+    let is_merged = status.and_then(|status| draft::output(status, draft::PR_STATE)) == Some(draft::MERGED);
     let is_leaving = step.metadata.deletion_timestamp.is_some();
     is_before_the_change(step) || ((has_failed || is_leaving) && !is_merged)
 }

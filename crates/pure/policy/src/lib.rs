@@ -31,9 +31,9 @@ pub use gate::{
     is_freeze, is_skip_permission, is_template, names_something, scope,
 };
 pub use organisation::{is_organisations, speaks_for_organisation};
-pub use overrides::{Promotion, is_active, is_overridden};
+pub use overrides::{Promotion, at_place, is_active, is_overridden};
 pub use pattern::{Written, matches_text};
 pub use reason::detail;
-pub use recheck::{freshness, recheck_interval};
+pub use recheck::{check_recheck_interval, freshness, recheck_interval};
 pub use when::{parse_when, time_zone};
 pub use window::joint_window;

@@ -1,8 +1,11 @@
 //! Which promotions an override lets pass.
 
 use jiff::Timestamp;
-use kardinal_api::PolicyGateSpec;
 use kardinal_api::kardinal::GateOverride;
+use kardinal_api::{PolicyGate, PolicyGateSpec};
+
+use crate::gate::Target;
+use crate::pattern::means_branch;
 
 /// The promotion that an override may be meant for.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +45,30 @@ impl Promotion<'_> {
 /// Whether an override lets this promotion pass the gate now.
 pub fn is_overridden(gate: &PolicyGateSpec, promotion: &Promotion<'_>, now: Timestamp) -> bool {
     gate.overrides.iter().any(|given| is_active(given, now) && promotion.is_meant_by(given))
+}
+
+/// A gate with those of its overrides that are meant for where a promotion really writes. The name of an environment is its
+/// team's to choose: where the gate guards places, an override for one environment has to name its place, too.
+pub fn at_place(gate: &PolicyGate, target: &Target) -> PolicyGate {
+    let mut gate = gate.clone();
+    let overrides = std::mem::take(&mut gate.spec.overrides);
+    gate.spec.overrides = overrides.into_iter().filter(|given| names_place(&gate, given, target)).collect();
+    gate
+}
+
+fn names_place(gate: &PolicyGate, given: &GateOverride, target: &Target) -> bool {
+    if given.stage.is_none() {
+        return true;
+    }
+    let spec = &gate.spec;
+    let mut paths =
+        target.paths.iter().filter(|path| spec.applies_to_paths.iter().any(|one| path.is_meant_by(one)));
+    let mut branches = target
+        .branches
+        .iter()
+        .filter(|branch| spec.applies_to_branches.iter().any(|one| means_branch(one, branch)));
+    paths.all(|path| given.paths.iter().any(|pattern| path.lies_in(pattern)))
+        && branches.all(|branch| given.branches.iter().any(|pattern| means_branch(pattern, branch)))
 }
 
 /// Whether an override has not ended yet.

@@ -51,12 +51,21 @@ impl Written {
 
     /// Whether a pattern of `spec.appliesToPaths` means this place, a directory above it, or something in it.
     pub(crate) fn is_meant_by(&self, pattern: &str) -> bool {
-        let pattern: Vec<&str> = pattern.split('/').filter(|segment| !matches!(*segment, "" | ".")).collect();
         let path: Vec<&str> = self.segments.iter().map(String::as_str).collect();
         // A directory includes what is below it, so the pattern may end before the path does.
-        let above = (0..=path.len()).any(|end| matches(&pattern, path.get(..end).unwrap_or_default()));
-        above || (self.tree && reaches(&pattern, &path))
+        self.lies_in(pattern) || (self.tree && reaches(&segments(pattern), &path))
     }
+
+    /// Whether all of it lies where a pattern means, or below.
+    pub(crate) fn lies_in(&self, pattern: &str) -> bool {
+        let pattern = segments(pattern);
+        let path: Vec<&str> = self.segments.iter().map(String::as_str).collect();
+        (0..=path.len()).any(|end| matches(&pattern, path.get(..end).unwrap_or_default()))
+    }
+}
+
+fn segments(pattern: &str) -> Vec<&str> {
+    pattern.split('/').filter(|segment| !matches!(*segment, "" | ".")).collect()
 }
 
 /// Whether a pattern of `spec.appliesToBranches` means this branch.

@@ -200,11 +200,7 @@ mod tests {
             reason: "outage".to_owned(),
             created_by: Some("alice".to_owned()),
             expires_at: Some("2026-04-09T10:30:00.123456789Z".parse().unwrap()),
-            stage: None,
-            created_at: None,
-            namespace: None,
-            pipeline: None,
-            bundle: None,
+            ..GateOverride::default()
         };
         assert_eq!(overridden(&given), "overridden by alice: outage (until 2026-04-09T10:30:00Z)");
     }

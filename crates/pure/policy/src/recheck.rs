@@ -15,6 +15,17 @@ pub fn recheck_interval(gate: &PolicyGateSpec) -> SignedDuration {
     written.unwrap_or(RECHECK).max(MIN_RECHECK)
 }
 
+/// What is wrong with the interval that a gate wants, as the schema says it.
+pub fn check_recheck_interval(gate: &PolicyGateSpec) -> Result<(), String> {
+    let Some(text) = &gate.recheck_interval else { return Ok(()) };
+    match text.parse().map_err(|error| error.to_string())? < MIN_RECHECK {
+        false => Ok(()),
+        true => Err(format!(
+            "`{text}` is too short: a gate is asked again after 10s at the earliest; write `10s` or more, such as `5m`"
+        )),
+    }
+}
+
 /// How long an answer counts: two intervals, so that one late evaluation closes no gate.
 pub fn freshness(gate: &PolicyGateSpec) -> SignedDuration {
     recheck_interval(gate).saturating_mul(2)
@@ -32,17 +43,20 @@ mod tests {
             recheck_interval: text.map(GoDuration::new),
             ..PolicyGateSpec::default()
         };
-        for (text, seconds) in [
-            (None, 300),
-            (Some("5m"), 300),
-            (Some("1m"), 60),
-            (Some("10s"), 10),
-            (Some("0s"), 10),
-            (Some("9.9s"), 10),
-            (Some("often"), 300),
+        for (text, seconds, wrong) in [
+            (None, 300, None),
+            (Some("5m"), 300, None),
+            (Some("1m"), 60, None),
+            (Some("10s"), 10, None),
+            (Some("0s"), 10, Some("`0s` is too short")),
+            (Some("9.9s"), 10, Some("`9.9s` is too short")),
+            (Some("often"), 300, Some("`often` is not a duration")),
         ] {
             assert_eq!(recheck_interval(&gate(text)).as_secs(), seconds, "{text:?}");
             assert_eq!(freshness(&gate(text)).as_secs(), 2 * seconds, "{text:?}");
+            let said = check_recheck_interval(&gate(text)).err();
+            assert_eq!(said.is_some(), wrong.is_some(), "{said:?}");
+            assert!(said.unwrap_or_default().starts_with(wrong.unwrap_or_default()), "{text:?}");
         }
     }
 }

@@ -11,19 +11,18 @@ const HORIZON: SignedDuration = SignedDuration::from_hours(400 * 24);
 /// How many instants the search looks at.
 const MAX_STEPS: usize = 500;
 
-/// The first instant from now on at which all gates are open together although nothing else changes. Nothing when there
-/// is none within 400 days, or when that takes too long to find out. Gates that each open at some time need not have one:
-/// one may close before the other opens.
-pub fn joint_window(gates: &[&PolicyGateSpec], facts: &Facts<'_>) -> Option<Timestamp> {
-    let mut at = facts.now;
+/// The first instant from now on at which all gates, each with what it is told, are open together although nothing else
+/// changes. Nothing when there is none within 400 days, or when that takes too long to find out. Gates that each open at
+/// some time need not have one: one may close before the other opens.
+pub fn joint_window(gates: &[(&PolicyGateSpec, &Facts<'_>)], now: Timestamp) -> Option<Timestamp> {
+    let mut at = now;
     for _ in 0..MAX_STEPS {
-        if at.duration_since(facts.now) > HORIZON {
+        if at.duration_since(now) > HORIZON {
             return None;
         }
-        let there = Facts { now: at, ..*facts };
         let mut latest = at;
-        for gate in gates {
-            let verdict = evaluate(gate, &there);
+        for (gate, facts) in gates {
+            let verdict = evaluate(gate, &Facts { now: at, ..**facts });
             if !verdict.ready {
                 // Before it opens there is no joint window, whatever the others do.
                 latest = latest.max(verdict.next_change?);
@@ -56,7 +55,8 @@ mod tests {
             previous: None,
             now: now.parse().unwrap(),
         };
-        joint_window(&gates.iter().collect::<Vec<_>>(), &facts).map(|at| at.to_string())
+        let gates: Vec<(&PolicyGateSpec, &Facts<'_>)> = gates.iter().map(|gate| (gate, &facts)).collect();
+        joint_window(&gates, facts.now).map(|at| at.to_string())
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 #[path = "hostile/bombs.rs"]
 mod bombs;
+#[path = "hostile/doors.rs"]
+mod doors;
 #[path = "hostile/forged_progress.rs"]
 mod forged_progress;
 #[path = "hostile/graph_fence.rs"]
@@ -15,6 +17,8 @@ mod kubeconfigs;
 mod late_merges;
 #[path = "hostile/memory.rs"]
 mod memory;
+#[path = "hostile/names.rs"]
+mod names;
 #[path = "hostile/neighbours.rs"]
 mod neighbours;
 #[path = "hostile/nonsense.rs"]
@@ -23,6 +27,8 @@ mod nonsense;
 mod old_versions;
 #[path = "hostile/org_gates.rs"]
 mod org_gates;
+#[path = "process/running.rs"]
+mod process;
 #[path = "hostile/reach.rs"]
 mod reach;
 #[path = "hostile/store.rs"]
@@ -35,3 +41,5 @@ mod teams;
 mod transport;
 #[path = "hostile/unheard_gates.rs"]
 mod unheard_gates;
+#[path = "process/web.rs"]
+mod web;

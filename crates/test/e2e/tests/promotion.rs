@@ -6,6 +6,8 @@
 mod basics;
 #[path = "promotion/calls.rs"]
 mod calls;
+#[path = "promotion/clusters.rs"]
+mod clusters;
 #[path = "promotion/config.rs"]
 mod config;
 #[path = "promotion/conflicts.rs"]
@@ -40,3 +42,5 @@ mod supersede;
 mod weekend;
 #[path = "promotion/words.rs"]
 mod words;
+#[path = "promotion/written.rs"]
+mod written;

@@ -82,6 +82,12 @@ impl Bench {
         self.secrets().patch("eu", &params, &Patch::Apply(secret)).await.unwrap();
     }
 
+    /// Says where the Secret may be sent.
+    async fn annotate(&self, hosts: &str) {
+        let patch = json!({"metadata": {"annotations": {"kardinal.io/hosts": hosts}}});
+        self.secrets().patch("eu", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
     async fn reach(&self) -> Result<Arc<Remote>, Unknown> {
         self.clusters.reach("default", "eu").await
     }
@@ -200,6 +206,33 @@ async fn a_kubeconfig_from_a_secret_runs_nothing_and_reads_no_file() {
     }
     assert!(!touched.exists(), "the command was run");
     assert!(stranger.accept().is_err(), "somebody called the stranger");
+}
+
+#[tokio::test]
+async fn a_kubeconfig_is_not_used_for_a_server_that_its_secret_does_not_name() {
+    let bench = Bench::new().await;
+    let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    stranger.set_nonblocking(true).unwrap();
+    let config = json!({
+        "clusters": [{"name": "c", "cluster": {"server": format!("https://{}", stranger.local_addr().unwrap())}}],
+        "users": [{"name": "u", "user": {"token": "s3cret"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}], "current-context": "x",
+    });
+    bench.keep(&config.to_string()).await;
+    bench.annotate("eu.example.com").await;
+    let why = problem(bench.reach().await);
+    for part in ["`eu`", "`127.0.0.1`", "kardinal.io/hosts", "`eu.example.com`"] {
+        assert!(why.contains(part), "`{part}` is missing in: {why}");
+    }
+    assert!(!why.contains("s3cret") && lock(&bench.clusters.known).is_empty(), "{why}");
+    assert!(stranger.accept().is_err(), "somebody called the stranger");
+    // The cluster that it names is reached.
+    let (_server, handle) = cluster().await;
+    bench.keep(handle.kubeconfig()).await;
+    bench.annotate("127.0.0.1").await;
+    let remote = bench.reach().await.ok().unwrap();
+    remote.watches.ensure(&deployments());
+    bench.told("it is listed", || remote.watches.view([&deployments()]).synced()).await;
 }
 
 #[tokio::test]

@@ -8,12 +8,12 @@ use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionState, PromotionStep};
 use kardinal_cluster::View;
 use kardinal_object::Gvk;
-use kardinal_planner::bundle::{last_verified, takes_back};
+use kardinal_planner::bundle::{last_verified, takes_back, up_to_date};
 use kardinal_planner::health::{self, Chosen, HealthFacts, Sight, Target, Unknown};
 use kardinal_planner::policy_gate::Place;
 use kardinal_planner::promotion_step::{
     Ground, Hold, Organisation, Snapshot, asks_gates, awaits_look, gate_texts, hold, is_outside,
-    looks_before_push, promoted_commit, rollback_of, tells_people,
+    looks_before_push, promoted_commit, rollback_of, tells_people, undone,
 };
 use kardinal_planner::seal::Key as SealKey;
 use serde_json::Value;
@@ -113,7 +113,8 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         step.spec.required_gates.iter().filter_map(|gate| placed(&view, namespace, gate)).collect();
     let bundles = bundle.as_ref().map(|bundle| others(&view, namespace, bundle)).unwrap_or_default();
     let before = last_verified(&bundles.iter().collect::<Vec<_>>(), &step.spec.environment).cloned();
-    let reverted = bundle.as_ref().and_then(rollback_of).and_then(|name| get(&view, namespace, name));
+    let reverted =
+        bundle.as_ref().and_then(|bundle| undone_by(&view, (&step, bundle), pipeline.as_ref(), &bundles));
     let now = context.clock.now();
     let texts = |bundle: &Bundle| gate_texts(&step, bundle, before.as_ref(), &gates, now);
     let gate_texts = bundle.as_ref().map(texts).unwrap_or_default();
@@ -161,6 +162,22 @@ fn unreadable(view: &View, key: &Key) -> Option<PromotionStep> {
     let outputs = serde_json::json!({"outputs": {"status": "unreadable"}});
     object.as_object_mut()?.insert("status".to_owned(), outputs);
     serde_json::from_value(object).ok()
+}
+
+/// The Bundle whose configuration a rollback undoes in the environment of its step.
+fn undone_by(
+    view: &View,
+    (step, bundle): (&PromotionStep, &Bundle),
+    pipeline: Option<&Pipeline>,
+    others: &[Bundle],
+) -> Option<Bundle> {
+    let namespace = step.metadata.namespace.as_deref().unwrap_or_default();
+    let reverted: Bundle = get(view, namespace, rollback_of(bundle)?)?;
+    // The records of Bundles may be a moment behind their steps.
+    let steps: Vec<PromotionStep> = list(view, namespace, facets::PIPELINE, &step.spec.pipeline);
+    let others: Vec<Bundle> = others.iter().map(|other| up_to_date(other, &steps)).collect();
+    let others: Vec<&Bundle> = others.iter().collect();
+    undone(bundle, &step.spec.environment, pipeline, Some(&reverted), &others).cloned()
 }
 
 /// The steps with this facet in the namespace of a step, other than itself.

@@ -1,6 +1,6 @@
 //! Which steps a change concerns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{MutexGuard, PoisonError};
 
 use kardinal_api::forge;
@@ -113,8 +113,7 @@ pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
             let view = controller.context.watches.view(&[gvk::<PromotionStep>()]);
             all.extend(keys::<PromotionStep>(&view, None, facets::MOVING, ""));
         }
-        if label(gate, FREEZE_LABEL) == "true" {
-            let pipeline = label(gate, PIPELINE_LABEL);
+        for pipeline in frozen(change) {
             all.extend(controller.steps(&namespace, facets::MOVING_PIPELINE, pipeline));
         }
     }
@@ -134,6 +133,13 @@ pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
         all.extend(waiting);
     }
     all
+}
+
+/// The Pipelines that a gate held before a change, and those that it holds after it.
+fn frozen(change: &Change) -> BTreeSet<&str> {
+    let (old, new) = before_and_after(change);
+    let holding = old.into_iter().chain(new).filter(|gate| label(gate, FREEZE_LABEL) == "true");
+    holding.map(|gate| label(gate, PIPELINE_LABEL)).collect()
 }
 
 /// Whether a step came, went, or got on, so that others may have their turn.

@@ -51,7 +51,7 @@ pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) ->
             let error = error.without_url();
             return match Refused::within(&error) {
                 Some(refused) => Outcome::Blocked { message: refused.to_string() },
-                None => fault(format!("the task does not answer: {}", innermost(&error))),
+                None => fault(no_answer(&error)),
             };
         }
     };
@@ -81,13 +81,13 @@ pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) ->
     }
 }
 
-/// The part of an error that helps.
-fn innermost(error: &dyn std::error::Error) -> String {
+/// Says that no answer came, or not all of it, with the part of the error that helps.
+fn no_answer(error: &dyn std::error::Error) -> String {
     let mut inner = error;
     while let Some(cause) = inner.source() {
         inner = cause;
     }
-    inner.to_string()
+    format!("the task does not answer: {inner}")
 }
 
 /// `Bearer <value>`, kept out of what is logged.
@@ -99,7 +99,7 @@ fn secret_header(value: &str) -> Option<HeaderValue> {
 
 async fn read(mut response: reqwest::Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| error.without_url().to_string())? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| no_answer(&error.without_url()))? {
         if body.len().saturating_add(chunk.len()) > ANSWER_LIMIT {
             return Err(format!("the task's answer is longer than {ANSWER_LIMIT} bytes"));
         }

@@ -1,6 +1,7 @@
 //! `kardinal backup`: everything that `kardinal up` keeps, in one file.
 
-use std::io::Write;
+use std::collections::BTreeSet;
+use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -26,7 +27,15 @@ pub(super) const FILES: [&str; 8] = [
     "http-port",
 ];
 /// Folders of a data directory that go into a backup.
-pub(super) const FOLDERS: [&str; 2] = ["pki", "repositories"];
+pub(super) const FOLDERS: [&str; 2] = ["pki", REPOSITORIES];
+/// The one of them with the local forge's repositories: `repositories/<namespace>/<name>.git`.
+pub(super) const REPOSITORIES: &str = "repositories";
+/// How many names lead to a repository.
+pub(super) const REPOSITORY: usize = 3;
+/// Where a repository has its packs, below its objects.
+const PACKS: &str = "pack";
+/// So often objects are listed while git packs them.
+const LOOKS: usize = 20;
 
 type Archive = Writer<std::fs::File>;
 
@@ -81,9 +90,9 @@ fn of_server(archive: &mut Archive, arguments: &BackupArguments) -> anyhow::Resu
     server.kubeconfig.get_or_insert(kubeconfig);
     let mut copy = tempfile::tempfile().context("no temporary file")?;
     super::block_on(fetch(&server, &mut copy))?;
-    std::io::Seek::rewind(&mut copy)?;
+    copy.rewind()?;
     let summary = backup::check(std::io::BufReader::new(&copy))?;
-    std::io::Seek::rewind(&mut copy)?;
+    copy.rewind()?;
     archive.add(OBJECTS, |out| Ok(std::io::copy(&mut copy, out)?))?;
     Ok(summary.objects)
 }
@@ -108,54 +117,323 @@ async fn fetch(server: &crate::args::ServerArguments, out: &mut std::fs::File) -
 }
 
 /// Adds keys and repositories; says how many files there were.
-fn add_files(archive: &mut Archive, dir: &Path) -> anyhow::Result<usize> {
-    let mut names: Vec<PathBuf> =
-        FILES.iter().map(PathBuf::from).filter(|name| dir.join(name).is_file()).collect();
-    for folder in FOLDERS {
-        walk(dir, Path::new(folder), &mut names)?;
+fn add_files<W: Write + Seek>(archive: &mut Writer<W>, dir: &Path) -> anyhow::Result<usize> {
+    let mut copying = Copying { archive, dir, done: BTreeSet::new() };
+    for name in FILES {
+        copying.add(Path::new(name))?;
     }
-    // While pushes arrive: a branch that was read before the objects has all of its objects.
-    names.sort_by_key(|name| (order(name), name.clone()));
-    for name in &names {
+    let mut found = Found::default();
+    for folder in FOLDERS {
+        found.walk(dir, Path::new(folder))?;
+    }
+    // Pushes may arrive all the time. Each brings its objects before it moves a branch, so everything that a branch
+    // names is there when the objects are looked for after the branches were read.
+    found.files.sort_by_cached_key(|name| (!is_branch(name), name.clone()));
+    for name in &found.files {
+        copying.add(name)?;
+    }
+    for folder in &found.objects {
+        // A branch that was gone is among the packed ones, if it was not deleted. They may be new.
+        copying.add(&folder.with_file_name("packed-refs"))?;
+        copying.add_objects(folder)?;
+    }
+    Ok(copying.done.len())
+}
+
+/// Files of a data directory on their way into an archive.
+struct Copying<'a, W> {
+    archive: &'a mut Writer<W>,
+    dir: &'a Path,
+    /// What is in the archive.
+    done: BTreeSet<PathBuf>,
+}
+
+impl<W: Write + Seek> Copying<'_, W> {
+    /// Adds a file; says whether it was there.
+    fn add(&mut self, name: &Path) -> anyhow::Result<bool> {
+        if self.done.contains(name) {
+            return Ok(true);
+        }
         let Some(text) = name.to_str() else {
             anyhow::bail!("the file name `{}` is not UTF-8", name.display());
         };
-        let path = dir.join(name);
-        let read = || format!("cannot read `{}`; if it has just changed, try again", path.display());
-        let mut file = std::fs::File::open(&path).with_context(read)?;
-        archive.add(text, |out| std::io::copy(&mut file, out).with_context(read))?;
+        let path = self.dir.join(name);
+        let read = || format!("cannot read `{}`", path.display());
+        let mut file = match std::fs::File::open(&path) {
+            Err(error) if is_gone(&error) => return Ok(false),
+            file => file.with_context(read)?,
+        };
+        if !file.metadata().with_context(read)?.is_file() {
+            return Ok(false);
+        }
+        self.archive.add(text, |out| std::io::copy(&mut file, out).with_context(read))?;
+        self.done.insert(name.to_owned());
+        Ok(true)
     }
-    Ok(names.len())
+
+    /// Adds all objects of a repository. Git packs them without asking: what was loose when it was listed is in a pack
+    /// by the time it is read, and several packs become one. So they are listed again until all that was listed is read.
+    fn add_objects(&mut self, folder: &Path) -> anyhow::Result<()> {
+        let path = self.dir.join(folder);
+        let mut last = Vec::new();
+        for _ in 0..LOOKS {
+            anyhow::ensure!(path.is_dir(), "`{}` was removed meanwhile: try again", path.display());
+            // Git makes a pack before it removes what is in it, so packs are listed last.
+            let mut listed = Found::default();
+            listed.walk(self.dir, folder)?;
+            listed.walk(self.dir, &folder.join(PACKS))?;
+            // An index without its pack would be believed.
+            listed.files.sort_by_cached_key(|name| (is_index(name), name.clone()));
+            let mut whole = true;
+            for name in &listed.files {
+                let ready = !is_index(name) || self.done.contains(&name.with_extension("pack"));
+                whole &= ready && self.add(name)?;
+            }
+            // An index that lost its pack long ago is of no use.
+            if whole || listed.files == last {
+                return Ok(());
+            }
+            last = listed.files;
+        }
+        anyhow::bail!("`{}` is packed over and over: try again when git has finished", path.display())
+    }
 }
 
-/// Loose branches first, then packed ones, objects last.
-fn order(name: &Path) -> u8 {
-    let part = |part: &str| name.components().any(|component| component.as_os_str() == part);
-    match (part("refs"), part("objects")) {
-        (true, false) => 0,
-        (false, true) => 2,
-        _ => 1,
+/// What is in a folder of a data directory.
+#[derive(Default)]
+struct Found {
+    files: Vec<PathBuf>,
+    /// Folders of objects, which are listed when the branches have been read.
+    objects: Vec<PathBuf>,
+}
+
+impl Found {
+    /// Lists a folder; the packs in a folder of objects are not listed with it.
+    fn walk(&mut self, dir: &Path, folder: &Path) -> anyhow::Result<()> {
+        let path = dir.join(folder);
+        let read = || format!("cannot read `{}`", path.display());
+        let entries = match std::fs::read_dir(&path) {
+            Err(error) if is_gone(&error) => return Ok(()),
+            entries => entries.with_context(read)?,
+        };
+        for entry in entries {
+            let entry = match entry {
+                Err(error) if is_gone(&error) => return Ok(()),
+                entry => entry.with_context(read)?,
+            };
+            let name = folder.join(entry.file_name());
+            let kind = match entry.file_type() {
+                Err(error) if is_gone(&error) => continue,
+                kind => kind.with_context(read)?,
+            };
+            if is_passing(&name) || is_packs(&name) {
+                continue;
+            } else if is_objects(&name) {
+                self.objects.push(name);
+            } else if kind.is_dir() {
+                self.walk(dir, &name)?;
+            } else if kind.is_file() {
+                self.files.push(name);
+            }
+        }
+        Ok(())
     }
 }
 
-fn walk(dir: &Path, folder: &Path, names: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    let path = dir.join(folder);
-    let entries = match std::fs::read_dir(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.with_context(|| format!("cannot read `{}`", path.display()))?,
-    };
-    for entry in entries {
-        let entry = entry?;
-        let name = folder.join(entry.file_name());
-        let kind = entry.file_type()?;
-        // What git is still writing is not there yet.
-        let passing = name.extension().is_some_and(|end| end == "lock" || end == "tmp")
-            || entry.file_name().as_encoded_bytes().starts_with(b"tmp_");
-        if kind.is_dir() {
-            walk(dir, &name, names)?;
-        } else if kind.is_file() && !passing {
-            names.push(name);
+/// The folder or file of a repository that a path is or lies in.
+fn part_of_repository(name: &Path) -> Option<&str> {
+    let part = name.components().nth(REPOSITORY).filter(|_| name.starts_with(REPOSITORIES))?;
+    part.as_os_str().to_str()
+}
+
+fn is_branch(name: &Path) -> bool {
+    part_of_repository(name) == Some("refs")
+}
+
+/// Whether it is the folder of all objects of a repository.
+fn is_objects(name: &Path) -> bool {
+    part_of_repository(name) == Some("objects") && name.components().count() == REPOSITORY + 1
+}
+
+fn is_packs(name: &Path) -> bool {
+    name.ends_with(PACKS) && name.parent().is_some_and(is_objects)
+}
+
+fn is_index(name: &Path) -> bool {
+    part_of_repository(name) == Some("objects") && name.extension().is_some_and(|end| end == "idx")
+}
+
+/// Whether it is still being written: it is not there yet. No name of ours or of git's begins with a dot.
+fn is_passing(name: &Path) -> bool {
+    let begins = |with: &[u8]| name.file_name().is_some_and(|own| own.as_encoded_bytes().starts_with(with));
+    let ends = |with: &str| name.extension().is_some_and(|end| end == with);
+    // A branch may have almost any name, but not these.
+    begins(b".") || ends("lock") || (!is_branch(name) && (begins(b"tmp_") || ends("tmp")))
+}
+
+/// Whether something was removed between a listing and a look at it.
+fn is_gone(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Cursor, SeekFrom};
+    use std::process::Command;
+
+    use kardinal_forge::Store;
+
+    use super::*;
+    use crate::archive;
+    use crate::commands::restore;
+
+    fn git(bare: &Path, arguments: &[&str]) -> String {
+        let mut command = Command::new("git");
+        command.current_dir(bare).args(arguments).env("GIT_CONFIG_NOSYSTEM", "1").env("HOME", bare);
+        for who in ["AUTHOR", "COMMITTER"] {
+            command.env(format!("GIT_{who}_NAME"), "alice").env(format!("GIT_{who}_EMAIL"), "a@example.org");
+        }
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "git {}: {said}", arguments.join(" "));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// What a push does: a commit on top of the branch, then the branch.
+    fn push(bare: &Path, branch: &str, message: &str) {
+        let branch = format!("refs/heads/{branch}");
+        let tree = git(bare, &["mktree", "--missing"]);
+        let old = git(bare, &["for-each-ref", "--format=%(objectname)", &branch]);
+        let parent = if old.is_empty() { vec![] } else { vec!["-p", &old] };
+        let commit = git(bare, &[&["commit-tree", &tree, "-m", message], &*parent].concat());
+        git(bare, &["update-ref", &branch, &commit]);
+    }
+
+    /// An archive in memory. Something happens to the repository at every few writes, which is between any two files.
+    struct Disturbed<F> {
+        archive: Cursor<Vec<u8>>,
+        writes: usize,
+        happens: F,
+    }
+
+    impl<F: FnMut(usize)> Write for Disturbed<F> {
+        fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
+            self.writes += 1;
+            (self.happens)(self.writes);
+            self.archive.write(data)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
         }
     }
-    Ok(())
+
+    impl<F> Seek for Disturbed<F> {
+        fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+            self.archive.seek(to)
+        }
+    }
+
+    /// Backs up a directory while something happens to it, and restores it elsewhere.
+    fn check(dir: &Path, happens: impl FnMut(usize)) -> tempfile::TempDir {
+        let out = Disturbed { archive: Cursor::new(Vec::new()), writes: 0, happens };
+        let mut writer = Writer::new(out);
+        add_files(&mut writer, dir).unwrap();
+        let archived = writer.finish().unwrap().archive.into_inner();
+        let restored = tempfile::tempdir().unwrap();
+        archive::read(&*archived, |name, content| restore::put(restored.path(), name, content)).unwrap();
+        restored
+    }
+
+    /// A data directory with a repository that has two branches; the repository.
+    fn repository(namespace: &str) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let bare = Store::new(dir.path().join(REPOSITORIES)).create(namespace, "app", "main").unwrap();
+        for branch in ["earlier", "main"] {
+            push(&bare, branch, branch);
+        }
+        (dir, bare)
+    }
+
+    /// The branches of the restored repository, each of which has all that it names.
+    fn branches(restored: &Path, namespace: &str) -> Vec<String> {
+        let bare = restored.join(REPOSITORIES).join(namespace).join("app.git");
+        git(&bare, &["fsck", "--strict"]);
+        let branches = git(&bare, &["for-each-ref", "--format=%(objecttype) %(refname:lstrip=2)"]);
+        branches.lines().map(str::to_owned).collect()
+    }
+
+    const BOTH: [&str; 2] = ["commit earlier", "commit main"];
+
+    #[test]
+    fn a_branch_that_is_pushed_to_meanwhile_has_its_commit_in_the_backup() {
+        // Whoever takes a folder's name for its meaning is misled by these.
+        for namespace in ["default", "objects", "refs"] {
+            let (dir, bare) = repository(namespace);
+            let restored = check(dir.path(), |write| {
+                if write % 3 == 1 && write < 60 {
+                    push(&bare, "main", &format!("push {write}"));
+                }
+            });
+            assert_eq!(branches(restored.path(), namespace), BOTH, "{namespace}");
+        }
+    }
+
+    #[test]
+    fn what_git_packs_meanwhile_is_in_the_backup() {
+        let (dir, bare) = repository("default");
+        for at in 0..10 {
+            push(&bare, "main", &format!("push {at}"));
+        }
+        let restored = check(dir.path(), |write| match write {
+            2 => drop(git(&bare, &["pack-refs", "--all"])),
+            // Then all objects are in one pack, and in another one.
+            30 => drop(git(&bare, &["repack", "-adq"])),
+            50 | 60 => {
+                push(&bare, "main", &format!("push {write}"));
+                git(&bare, &["repack", "-adq"]);
+            }
+            _ => {}
+        });
+        assert_eq!(branches(restored.path(), "default"), BOTH);
+    }
+
+    #[test]
+    fn every_branch_is_in_the_backup_whatever_its_name_and_nothing_half_written_is() {
+        let (dir, bare) = repository("default");
+        let odd = ["objects/pack", "tmp_try", "try.idx", "try.tmp"];
+        odd.iter().for_each(|branch| push(&bare, branch, branch));
+        let half = [
+            "refs/heads/main.lock",
+            "objects/tmp_objdir-incoming-x/pack/pack-x.pack",
+            "objects/pack/tmp_pack_x",
+            "objects/.tmpx",
+            "../.new-other-1-1/HEAD",
+        ];
+        for name in half {
+            std::fs::create_dir_all(bare.join(name).parent().unwrap()).unwrap();
+            std::fs::write(bare.join(name), "half").unwrap();
+        }
+        // It is of no use without its pack, and keeps nobody from saving the others.
+        std::fs::create_dir_all(bare.join("objects/pack")).unwrap();
+        std::fs::write(bare.join("objects/pack/pack-y.idx"), "lost").unwrap();
+        let restored = check(dir.path(), |_| {});
+        let all: Vec<String> =
+            ["earlier", "main"].iter().chain(&odd).map(|name| format!("commit {name}")).collect();
+        assert_eq!(branches(restored.path(), "default"), all);
+        let bare = restored.path().join(bare.strip_prefix(dir.path()).unwrap());
+        for name in half.iter().chain(&["objects/pack/pack-y.idx"]) {
+            assert!(!bare.join(name).exists(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_repository_to_which_nobody_has_pushed_yet_is_one_after_the_restore() {
+        let dir = tempfile::tempdir().unwrap();
+        Store::new(dir.path().join(REPOSITORIES)).create("default", "app", "main").unwrap();
+        let restored = check(dir.path(), |_| {});
+        let store = Store::new(restored.path().join(REPOSITORIES));
+        assert_eq!(store.branches("default", "app").unwrap(), []);
+        git(&store.path("default", "app").unwrap(), &["fsck"]);
+    }
 }

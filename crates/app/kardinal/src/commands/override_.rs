@@ -5,7 +5,7 @@ use kardinal_api::GoDuration;
 use kardinal_api::kardinal::{BUNDLE_LABEL, Bundle, ENVIRONMENT_LABEL, PIPELINE_LABEL, PolicyGate};
 use kardinal_object::label_of;
 use kardinal_planner::bundle::{GATE_TEMPLATE_LABEL, is_finished, template_of};
-use kardinal_planner::intent::{Override, overridden_in, override_gate};
+use kardinal_planner::intent::{Override, overridden_in, override_gate, place_of};
 use kardinal_planner::names::label_value;
 use kube::Api;
 use kube::api::ListParams;
@@ -31,8 +31,15 @@ pub(crate) fn run(arguments: OverrideArguments) -> anyhow::Result<()> {
         let mut changed = Vec::new();
         for gate in instances(&seen, &arguments)? {
             let stage = arguments.env.as_deref().or_else(|| label_of(&gate.metadata, ENVIRONMENT_LABEL));
-            let mut wish =
-                Override { reason: &arguments.reason, who: &who, stage, expires: Some(expires), only: None };
+            let place = stage.and_then(|stage| place_of(&seen.pipeline, stage));
+            let mut wish = Override {
+                reason: &arguments.reason,
+                who: &who,
+                stage,
+                place: place.as_ref(),
+                expires: Some(expires),
+                only: None,
+            };
             match overridden_in(gate) {
                 None => {
                     let patch = override_gate(gate, &wish, now).map_err(refused)?;
@@ -55,8 +62,11 @@ pub(crate) fn run(arguments: OverrideArguments) -> anyhow::Result<()> {
             let lines = changed.iter().map(|gate| {
                 let environment = label_of(&gate.metadata, ENVIRONMENT_LABEL).unwrap_or("every environment");
                 let bundle = label_of(&gate.metadata, BUNDLE_LABEL).unwrap_or_default();
+                // The team chooses where an environment of this name writes: whoever overrides shall see it.
+                let place = place_of(&seen.pipeline, environment);
+                let place = place.map(|(path, branch)| format!(" (`{path}` on `{branch}`)")).unwrap_or_default();
                 format!(
-                    "Gate \"{}\" overridden for {environment} of {bundle} until {expires:.0} by {who}\n",
+                    "Gate \"{}\" overridden for {environment}{place} of {bundle} until {expires:.0} by {who}\n",
                     arguments.gate
                 )
             });

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use kardinal_apiserver::backup;
 
-use super::backup::{FILES, FOLDERS, OBJECTS};
+use super::backup::{FILES, FOLDERS, OBJECTS, REPOSITORIES, REPOSITORY};
 use crate::args::RestoreArguments;
 use crate::failure::{Failure, Kind};
 use crate::{archive, output};
@@ -63,20 +63,38 @@ fn unpack(file: std::fs::File, dir: &Path) -> anyhow::Result<backup::Summary> {
             summary = Some(backup::restore(BufReader::new(content), dir)?);
             return Ok(());
         }
-        let folder = name.split('/').next().unwrap_or_default();
-        let known = FILES.contains(&name) || (FOLDERS.contains(&folder) && folder != name);
-        if !known {
-            anyhow::bail!("it holds `{}`, which belongs to no data directory", name.escape_default());
-        }
-        write(&dir.join(name), content)
+        put(dir, name, content)
     })?;
     summary.context("it holds no objects")
+}
+
+/// Puts a file of a data directory into its place.
+pub(super) fn put(dir: &Path, name: &str, content: &mut dyn Read) -> anyhow::Result<()> {
+    let parts: Vec<&str> = name.split('/').collect();
+    let folder = parts.first().copied().unwrap_or_default();
+    if !FILES.contains(&name) && !(FOLDERS.contains(&folder) && parts.len() > 1) {
+        anyhow::bail!("it holds `{}`, which belongs to no data directory", name.escape_default());
+    }
+    let path = dir.join(name);
+    let is_head = folder == REPOSITORIES && parts.len() == REPOSITORY + 1 && parts.last() == Some(&"HEAD");
+    if is_head {
+        // Nobody takes it for a repository without these, and an archive has no empty folders.
+        for part in ["objects", "refs"] {
+            make(&path.with_file_name(part))?;
+        }
+    }
+    write(&path, content)
+}
+
+fn make(folder: &Path) -> anyhow::Result<()> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.with_context(|| format!("cannot create `{}`", folder.display()))
 }
 
 fn write(path: &Path, content: &mut dyn Read) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     if let Some(folder) = path.parent() {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).with_context(cannot)?;
+        make(folder)?;
     }
     let mut file = std::fs::OpenOptions::new()
         .write(true)

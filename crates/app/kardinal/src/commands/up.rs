@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::UpArguments;
 use crate::failure::{Failure, Kind};
 use crate::http::{self, Keys, Web};
-use crate::{demo, output, outside, private};
+use crate::{connect, demo, output, outside, private};
 
 /// Serves until it is asked to stop.
 pub(crate) fn run(arguments: UpArguments) -> anyhow::Result<()> {
@@ -25,7 +25,7 @@ async fn serve(arguments: UpArguments) -> anyhow::Result<()> {
     // Whoever asks during the start is heard, too.
     let asked = tokio::spawn(super::asked_to_stop());
     let dir = &arguments.data_dir;
-    private::data_folder(dir)?;
+    private::data_folder(dir, connect::caller()?)?;
     let endpoints = dir.join("endpoints.json");
     let data_dir = (!arguments.ephemeral).then(|| dir.clone());
     let limits = Limits { connections: arguments.web.connections(), ..Limits::default() };

@@ -45,7 +45,7 @@ pub(super) fn trusted(path: &Path) -> anyhow::Result<Kubeconfig> {
 }
 
 /// Whoever runs this program. A socket of its own tells, as the kernel knows it.
-fn caller() -> anyhow::Result<u32> {
+pub(crate) fn caller() -> anyhow::Result<u32> {
     let (one, _other) = tokio::net::UnixStream::pair().context("the user of this program is not known")?;
     Ok(one.peer_cred().context("the user of this program is not known")?.uid())
 }

@@ -170,6 +170,8 @@ async fn permit(organisation: &Server, gate: &PolicyGate, now: Timestamp) -> any
         reason: "it is a weekend, and this is a demo",
         who: "kardinal up --demo",
         stage: Some("prod"),
+        // The gate guards names only.
+        place: None,
         expires: now.checked_add(PERMISSION).ok(),
         only: None,
     };

@@ -3,6 +3,8 @@
 #![expect(clippy::indexing_slicing, reason = "a test may stop where its ground is missing")]
 
 use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -518,4 +520,139 @@ fn a_merge_that_a_pause_refuses_exits_with_4_and_the_forge_is_not_asked() {
     check(dir, &["pr", "merge", "3"], 4, &refused);
     let seen = ground.runtime.block_on(api.get("gitops-3")).expect("the pull request");
     assert_eq!((seen.metadata.generation, seen.spec.merged_by), (Some(1), None), "nothing was asked for");
+}
+
+fn pipeline(name: &str, spec: Value) -> Value {
+    let mut spec = spec;
+    spec["environments"] = spec.get("environments").cloned().unwrap_or(json!([{"name": "dev"}]));
+    json!({"apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline", "metadata": {"name": name}, "spec": spec})
+}
+
+/// As [`check`], for a command that might wait for ever.
+fn check_ends(dir: &Path, arguments: &'static [&'static str], code: i32, contains: &'static [&'static str]) {
+    let dir = dir.to_owned();
+    let (done, ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        check(&dir, arguments, code, contains);
+        done.send(())
+    });
+    let ended = ended.recv_timeout(Duration::from_secs(60));
+    assert_eq!(ended, Ok(()), "`{}` waits, or did not say what it should", arguments.join(" "));
+}
+
+#[test]
+fn names_in_a_pipeline_that_cannot_be_names_keep_no_command_waiting() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let ground = Ground::new(dir);
+    let git = json!({"url": "https://git.example/gitops", "secretRef": {"name": "?watch=true"}});
+    ground.create::<Pipeline>("default", pipeline("of-secrets", json!({ "git": git })));
+    let spec = json!({
+        "git": {"url": "https://git.example/gitops"}, "policyNamespaces": ["x/policygates?watch=true#"],
+    });
+    ground.create::<Pipeline>("default", pipeline("of-gates", spec));
+    check_ends(dir, &["explain", "of-gates"], 0, &["PROMOTION: of-gates / dev", "RESULT: IDLE"]);
+    check_ends(
+        dir,
+        &["get", "pipelines"],
+        0,
+        &[
+            "ERROR of-gates: spec.policyNamespaces[0]: `x/policygates?watch=true#` is not the name of a namespace",
+            "ERROR of-secrets: spec.git.secretRef.name: `?watch=true` is not a name",
+        ],
+    );
+    check_ends(dir, &["get", "pipelines", "-A"], 0, &["ERROR of-gates", "ERROR of-secrets"]);
+    check_ends(dir, &["promote", "of-gates", "--env", "dev"], 1, &["no Bundle"]);
+    check_ends(dir, &["policy", "simulate", "--env", "dev"], 0, &["of-gates / dev", "RESULT: PASS"]);
+    check_ends(
+        dir,
+        &["doctor"],
+        1,
+        &[
+            "pipeline of-gates: spec.policyNamespaces[0]: `x/policygates?watch=true#` is not the name of a namespace",
+            "use lower case letters, digits and `-`",
+            "pipeline of-secrets: spec.git.secretRef.name: `?watch=true` is not a name",
+            "use lower case letters, digits, `-` and `.`",
+        ],
+    );
+}
+
+#[test]
+fn doctor_tells_a_gate_that_guards_nothing_and_a_task_that_nobody_knows() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let ground = Ground::new(dir);
+    let tasks = ["git-clone", "kustomise-set-image", "git-commit", "git-push", "health-check"];
+    let tasks: Vec<Value> = tasks.iter().map(|uses| json!({ "uses": uses })).collect();
+    let spec = json!({
+        "git": {"url": "https://git.example/gitops"}, "environments": [{"name": "dev", "steps": tasks}],
+    });
+    ground.create::<Pipeline>("default", pipeline("my-app", spec));
+    let gate = json!({
+        "apiVersion": "kardinal.io/v1alpha1", "kind": "PolicyGate", "metadata": {"name": "idle"},
+        "spec": {"expression": "true"},
+    });
+    ground.create::<PolicyGate>("default", gate);
+    let gates: Api<PolicyGate> = Api::namespaced(ground.client.clone(), "default");
+    let told = json!({
+        "type": "Guards", "status": "False", "reason": "GuardsNothing", "message": "it guards nothing: name one",
+        "lastTransitionTime": "2026-04-09T10:00:00Z",
+    });
+    let (params, patch) = (PatchParams::default(), Patch::Merge(json!({"status": {"conditions": [told]}})));
+    ground.runtime.block_on(gates.patch_status("idle", &params, &patch)).expect("a status");
+    let lines = [
+        "pipeline my-app: spec.environments[0].steps[1]: steps[1]: `kustomise-set-image` is not a built-in task",
+        "→ correct the Pipeline",
+        "gate default/idle: it guards nothing: name one",
+        "→ correct it, or delete it: until then it holds nothing",
+    ];
+    check(dir, &["doctor"], 1, &lines);
+}
+
+#[test]
+fn what_others_wrote_steers_no_terminal() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let ground = Ground::new(dir);
+    let git = json!({"url": "https://git.example/gitops"});
+    ground.create::<Pipeline>("default", pipeline("my-app", json!({ "git": git })));
+    ground.create::<Bundle>(
+        "default",
+        json!({
+            "metadata": {"name": "b", "labels": {"kardinal.io/pipeline": "my-app"}},
+            "spec": {"artifacts": {"images": [{"name": "a", "reference": "r/a:1"}]},
+                "provenance": {"author": "mal\u{1b}[2Jlory"}},
+        }),
+    );
+    let at = Timestamp::now();
+    let entry = json!({"state": "Verified", "promotedAt": at, "verifiedAt": at,
+        "evidence": {"approvedBy": ["mal\u{1b}[2Jlory"]}});
+    ground.set_status("b", json!({"phase": "Verified", "environments": {"dev": entry}}));
+    // A sequence that was dropped instead of shown would hide what was written.
+    for (command, shown) in [
+        (&["get", "bundles", "my-app"][..], "mal\\u{1b}[2Jlory"),
+        (&["history", "my-app"], "mal\\u{1b}[2Jlory"),
+        (&["get", "bundles", "my-app", "-o", "json"], "mal\\u001b[2Jlory"),
+        (&["history", "my-app", "-o", "yaml"], "mal\\e[2Jlory"),
+    ] {
+        let output = kardinal(dir, command);
+        assert!(!output.stdout.contains(&0x1b) && !output.stderr.contains(&0x1b), "{output:?}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains(shown), "`{}` said: {text}", command.join(" "));
+    }
+}
+
+#[test]
+fn policy_simulate_tells_the_organisations_gates_no_more_than_explain_does() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let (ground, _, new) = promotions(dir);
+    // Somebody else than the controller says that it has been in staging for long.
+    let at = Timestamp::now() - SignedDuration::from_hours(2);
+    let staging = json!({"state": "Verified", "promotedAt": at, "verifiedAt": at, "seal": null});
+    ground.set_status(&new, json!({"environments": {"staging": staging}}));
+    check(dir, &["explain", "my-app", "--env", "prod"], 0, &["RESULT: BLOCKED by staging-soak"]);
+    let simulate = ["policy", "simulate", "--pipeline", "my-app", "--env", "prod"];
+    check(dir, &simulate, 4, &["RESULT: BLOCKED", "Blocked by:  staging-soak"]);
+    check(dir, &[&simulate[..], &["--soak-minutes", "45"]].concat(), 0, &["RESULT: PASS"]);
 }

@@ -77,6 +77,9 @@ fn reason(
     protected: &impl Fn(&str) -> bool,
 ) -> Option<&'static str> {
     match change.branch() {
+        Some(branch) if blocks_kardinal(branch) && change.new.is_some() => {
+            Some("kept for `kardinal/<namespace>/<bundle>/<environment>`: choose another name")
+        }
         Some(branch) if protected(branch) && change.new.is_none() => {
             Some("protected branch: it cannot be deleted")
         }
@@ -87,6 +90,13 @@ fn reason(
         None if change.name.starts_with("refs/tags/") || change.name.starts_with("refs/notes/") => None,
         None => Some("only branches, tags and notes are kept here"),
     }
+}
+
+/// Whether a branch leaves no room for those that kardinal makes: a branch is a file, and theirs are files in folders.
+/// Upper and lower case are the same here, because there are disks on which they are.
+fn blocks_kardinal(branch: &str) -> bool {
+    let mut parts = branch.split('/');
+    parts.next().is_some_and(|first| first.eq_ignore_ascii_case("kardinal")) && parts.count() != 3
 }
 
 /// Reads until the end of the commands. What comes after them stays in the stream or at the end of `raw`.

@@ -55,10 +55,24 @@ pub(super) fn protocol(service: Service, headers: &HeaderMap) -> Option<Protocol
     }
 }
 
-/// Settings that hold for every repository, whatever stands in its own file.
-const SETTINGS: [&str; 18] = [
+/// Sets limits for itself and becomes git. A lower limit that holds already is fine.
+const SCRIPT: &str = r#"
+limit() { ulimit "$1" "$2" 2>/dev/null || [ "$(ulimit "$1")" -le "$2" ]; }
+limit -c 0 && limit -t "$1" && limit -d "$2" || { echo 'fatal: no limits can be set' >&2; exit 1; }
+shift 2
+exec "$@"
+"#;
+const SHELL: &str = "/bin/sh";
+/// The memory of each git process, in KiB: a few kilobytes of deltas can stand for gigabytes.
+const MEMORY: u64 = 512 * 1024;
+
+/// Settings that hold for every repository. Its own file says nothing but what the store has written into it.
+const SETTINGS: [&str; 20] = [
     "safe.directory=*",
     "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    // Git asks no other host for anything.
+    "protocol.allow=never",
     "gc.auto=0",
     "maintenance.auto=false",
     "http.receivepack=true",
@@ -80,7 +94,9 @@ const SETTINGS: [&str; 18] = [
 ];
 
 fn command(settings: &Settings, root: &Path, service: Service, protocol: Option<Protocol>) -> Command {
-    let mut command = Command::new(&settings.git);
+    let mut command = Command::new(SHELL);
+    command.args(["-c", SCRIPT, "sh"]);
+    command.args([settings.total.as_secs().max(1).to_string(), MEMORY.to_string()]).arg(&settings.git);
     command.env_clear();
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);
@@ -90,6 +106,8 @@ fn command(settings: &Settings, root: &Path, service: Service, protocol: Option<
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_ATTR_NOSYSTEM", "1")
+        .env("GIT_NO_LAZY_FETCH", "1")
+        .env("GIT_NO_REPLACE_OBJECTS", "1")
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("LC_ALL", "C");
     match protocol {

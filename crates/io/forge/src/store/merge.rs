@@ -219,24 +219,51 @@ fn merge_of(
     base: gix::ObjectId,
     change: gix::ObjectId,
 ) -> Result<gix::ObjectId, Error> {
-    let mut current = base;
-    for _ in 0..SEARCH_LIMIT {
-        if current == change {
-            return Ok(change);
+    let parent = |id: gix::ObjectId| {
+        let commit = repository.find_commit(id).map_err(|error| Error::fault("read the history", error))?;
+        Ok(commit.parent_ids().next().map(gix::Id::detach).filter(|_| id != change))
+    };
+    let oldest = oldest(base, parent, |id| contains(repository, id, change))?;
+    Ok(oldest.unwrap_or(base))
+}
+
+/// The oldest commit of a line that has something, by following it back from its newest one, which has it. Those that have
+/// it come before those that do not, so few of them are asked: first in steps of growing length, then between the last
+/// two. Nothing if the line is too long.
+fn oldest<T: Copy>(
+    newest: T,
+    mut parent: impl FnMut(T) -> Result<Option<T>, Error>,
+    mut has: impl FnMut(T) -> Result<bool, Error>,
+) -> Result<Option<T>, Error> {
+    let (mut known, mut at, mut length) = (newest, newest, 0);
+    loop {
+        // What comes after the one that is known to have it, as far as it was before.
+        let mut steps = Vec::new();
+        while steps.len() <= length {
+            match parent(at)? {
+                Some(next) => steps.push(next),
+                None => break,
+            }
+            at = *steps.last().unwrap_or(&at);
         }
-        let commit =
-            repository.find_commit(current).map_err(|error| Error::fault("read the history", error))?;
-        let mut parents = commit.parent_ids().map(gix::Id::detach);
-        let first = parents.next();
-        if parents.any(|parent| parent == change) {
-            return Ok(current);
+        let Some(last) = steps.last().copied() else { return Ok(Some(known)) };
+        length += steps.len();
+        if !has(last)? {
+            let (mut low, mut high) = (0, steps.len());
+            while low < high {
+                let middle = low + (high - low) / 2;
+                match steps.get(middle).map(|step| has(*step)).transpose()? {
+                    Some(true) => low = middle + 1,
+                    _ => high = middle,
+                }
+            }
+            return Ok(Some(low.checked_sub(1).and_then(|found| steps.get(found)).copied().unwrap_or(known)));
         }
-        match first {
-            Some(first) if contains(repository, first, change)? => current = first,
-            _ => return Ok(current),
+        if length >= SEARCH_LIMIT {
+            return Ok(None);
         }
+        known = last;
     }
-    Ok(base)
 }
 
 /// When a merge was made. Any other commit was made before it came into the branch.
@@ -306,4 +333,43 @@ pub(super) fn signature_text(text: &str) -> String {
     let clean: String = text.chars().filter(|c| !matches!(c, '<' | '>' | '\n' | '\r' | '\0')).collect();
     let clean = clean.trim();
     if clean.is_empty() { "unknown".to_owned() } else { clean.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line of numbers, newest first; those up to `end` have it.
+    fn search(length: usize, end: usize) -> (Option<usize>, usize, usize) {
+        let (mut read, mut asked) = (0, 0);
+        let parent = |at: usize| {
+            read += 1;
+            Ok(Some(at + 1).filter(|next| *next < length))
+        };
+        let has = |at: usize| {
+            asked += 1;
+            Ok(at <= end)
+        };
+        (oldest(0, parent, has).unwrap(), read, asked)
+    }
+
+    #[test]
+    fn the_oldest_commit_that_has_a_change_is_found() {
+        for length in 1..70 {
+            for end in 0..length {
+                assert_eq!(search(length, end).0, Some(end), "{end} of {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_history_is_read_once_and_few_of_its_commits_are_asked() {
+        for end in [0, 1, 5_000, 11_998, 11_999] {
+            let (found, read, asked) = search(12_000, end);
+            assert_eq!(found, Some(end));
+            assert!(read <= 12_001 && asked <= 30, "{read} read, {asked} asked");
+        }
+        assert!(search(12_000, 3).1 < 20, "what is near is found without reading the rest");
+        assert_eq!(search(100 * SEARCH_LIMIT, usize::MAX).0, None);
+    }
 }

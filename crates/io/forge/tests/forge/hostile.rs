@@ -181,6 +181,23 @@ async fn a_bomb_does_not_go_off() {
     assert!(!answer.is_empty());
 }
 
+/// A few kilobytes of deltas can stand for gigabytes.
+#[tokio::test]
+async fn git_has_no_more_memory_and_time_than_it_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, told) = (folder.path().join("git"), folder.path().join("told"));
+    let script = format!(
+        "#!/bin/sh\n{{ ulimit -d; ulimit -t; ulimit -c; }} > '{}'\nexec git \"$@\"\n",
+        told.display()
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let total = Duration::from_secs(120);
+    let world = World::with(Settings { git: program, total, ..Settings::default() }).await;
+    world.seeded().await;
+    assert_eq!(std::fs::read_to_string(&told).unwrap(), "524288\n120\n0\n");
+}
+
 #[tokio::test]
 async fn very_many_refs_in_one_push() {
     let world = World::new().await;

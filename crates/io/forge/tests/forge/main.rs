@@ -4,5 +4,6 @@
 
 mod hostile;
 mod merging;
+mod planted;
 mod serving;
 mod world;

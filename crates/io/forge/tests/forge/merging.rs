@@ -274,3 +274,33 @@ async fn branches_are_deleted_where_they_are_expected() {
     world.store.delete_branch("default", "app", "feature", &head).unwrap();
     assert_eq!(world.store.branches("default", "app").unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn an_old_merge_is_found_in_a_long_history() {
+    let world = forked(&[("m", "1")], &[("f", "1")]).await;
+    let head = tip(&world, "feature");
+    let first = world.store.merge("default", "app", &order("feature")).unwrap();
+    let Merged::Done { commit: merge, base, .. } = first else { panic!("{first:?}") };
+    let mut stream = String::new();
+    for n in 0..300 {
+        let from = if n == 0 { format!("from {merge}\n") } else { String::new() };
+        stream.push_str(&format!(
+            "commit refs/heads/main\ncommitter a <a@b> {} +0000\ndata 1\nx\n{from}",
+            1_800_000_000 + n
+        ));
+    }
+    let file = world.dir("stream");
+    std::fs::write(&file, stream).unwrap();
+    let script = format!("git fast-import --quiet --force < '{}'", file.display());
+    let done = tokio::process::Command::new("sh")
+        .current_dir(world.bare())
+        .args(["-c", &script])
+        .status()
+        .await
+        .unwrap();
+    assert!(done.success());
+    for (change, expected) in [(&head, &merge), (&base, &base)] {
+        let seen = world.store.compare("default", "app", "main", "gone", Some(change)).unwrap();
+        assert_eq!(seen.merge_commit.as_ref(), Some(expected));
+    }
+}

@@ -225,6 +225,32 @@ async fn the_newest_status_of_a_context_counts() {
     assert_eq!(checks[0].commit.as_deref(), Some(HEAD));
 }
 
+/// A check that is green must be taken back, whatever else there is in the repository.
+#[tokio::test]
+async fn a_pull_request_that_nobody_has_looked_at_keeps_no_other_from_being_marked() {
+    let world = World::new().await;
+    let name = world.opened().await;
+    let spec = wire::PullRequestSpec {
+        repository: "app".to_owned(),
+        head: "a..b".to_owned(),
+        base: "main".to_owned(),
+        title: "t".to_owned(),
+        ..wire::PullRequestSpec::default()
+    };
+    world.objects.create(&PostParams::default(), &wire::PullRequest::new("odd", spec)).await.unwrap();
+    let pending = CommitStatus {
+        context: "kardinal/gates".to_owned(),
+        state: CommitState::Pending,
+        description: String::new(),
+        url: None,
+    };
+    world.forge.set_status(HEAD, &pending).await.unwrap();
+    let checks = world.objects.get(&name).await.unwrap().spec.checks;
+    assert_eq!((checks.len(), checks[0].state), (1, wire::CheckState::Pending));
+    // Where nobody is at the commit, it may be the one: it is waited for.
+    assert!(fault(world.forge.set_status(&"2".repeat(40), &pending).await).contains("nobody has looked at"));
+}
+
 /// Many writers at once: each word is kept.
 #[tokio::test]
 async fn nobody_is_overwritten() {

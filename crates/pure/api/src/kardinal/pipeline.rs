@@ -159,6 +159,9 @@ pub struct Presence {
     pub bundle: String,
     /// How people call what it carries.
     pub version: String,
+    /// A digest of all that it carries, for versions that people call the same. Absent in records of earlier programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
     /// When the change reached the environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::timestamp")]
@@ -176,6 +179,11 @@ pub struct Presence {
     /// What lies below that, the newest first: what it would go back to after that. What was taken back is not among it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Predecessor>,
+    /// Of what came until then only what is listed here is known: other versions may have been good or taken back. Absent:
+    /// all are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::timestamp")]
+    pub forgotten_until: Option<Timestamp>,
 }
 
 /// What an environment had before, and which Bundle brought it.
@@ -186,6 +194,9 @@ pub struct Predecessor {
     pub bundle: String,
     /// How people call what it carries.
     pub version: String,
+    /// A digest of all that it carries, for versions that people call the same. Absent in records of earlier programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
     /// The Bundle that it took back, if it was a rollback: that one is nothing to go back to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_of: Option<String>,

@@ -116,6 +116,24 @@ pub struct GateOverride {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub stage: Option<String>,
+    /// Where that environment writes: patterns of directories or files as in `appliesToPaths`. An override for one
+    /// environment counts on a gate with `appliesToPaths` only for what lies there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 100),
+        inner(length(min = 1, max = 1024)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub paths: Vec<String>,
+    /// The branches that it writes: patterns as in `appliesToBranches`. An override for one environment counts on a gate with
+    /// `appliesToBranches` only for these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 100),
+        inner(length(min = 1, max = 255)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub branches: Vec<String>,
     /// The namespace that it holds for. Absent: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]

@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::environment::{Approval, Delivery, GitLayout, GitProvider, Health, PromotionTask, Update};
 use super::evidence::Evidence;
 
+/// What an object can be called.
+const NAME: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
 /// One Bundle on its way into one environment, with a frozen copy of everything that it needs.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -38,13 +41,13 @@ use super::evidence::Evidence;
 #[serde(rename_all = "camelCase")]
 pub struct PromotionStepSpec {
     /// The Pipeline that the step belongs to.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 63), regex(pattern = NAME))]
     pub pipeline: String,
     /// The environment to promote to.
-    #[schemars(length(min = 1, max = 63))]
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub environment: String,
     /// The Bundle to promote, in the step's namespace.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = NAME))]
     pub bundle_ref: String,
     /// The directory of the environment in the repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -163,6 +163,20 @@ fn rules() {
     }
 }
 
+/// A step may be made by hand or by a Graph: no more goes into it than a Pipeline lets through.
+#[test]
+fn a_step_names_things_as_they_are_named() {
+    let (step, pipeline) = (schema("PromotionStep"), schema("Pipeline"));
+    let bounds = |field: &Value| ["minLength", "maxLength", "pattern"].map(|keyword| field[keyword].clone());
+    let environment = bounds(field(&pipeline, "spec.environments.[].name"));
+    assert!(environment.iter().all(|bound| !bound.is_null()), "{environment:?}");
+    assert_eq!(bounds(field(&step, "spec.environment")), environment);
+    let name = field(&schema("Graph"), "spec.serviceAccountName")["pattern"].clone();
+    assert!(name.is_string());
+    assert_eq!(bounds(field(&step, "spec.pipeline")), [json!(1), json!(63), name.clone()]);
+    assert_eq!(bounds(field(&step, "spec.bundleRef")), [json!(1), json!(253), name]);
+}
+
 #[test]
 fn graph_bodies_keep_whatever_is_in_them() {
     let graph = schema("Graph");

@@ -5,18 +5,17 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kardinal_api::graph::{self as api, Graph};
 use kardinal_api::kardinal::{
-    Bundle, BundlePhase, BundleStatus, Environment, EnvironmentStatus, OnReject, PIPELINE_LABEL,
-    PromotionState,
+    Bundle, BundlePhase, BundleStatus, EnvironmentStatus, PIPELINE_LABEL, PromotionState,
 };
 use kardinal_object::name_of;
 
 use super::check::check;
 use super::commit::{self, Hold, Search};
-use super::report::{Course, READY, Standing, course, newest, record, report, waiting};
-use super::siblings::{is_history, roll_back, superseded};
+use super::report::{Course, READY, Standing, course, record, report, waiting};
+use super::rollback::{look_again, roll_back};
+use super::siblings::{is_history, superseded};
 use super::{Snapshot, carries};
 use crate::condition::{Note, Truth};
-use crate::promotion_step::is_rejected;
 
 /// One write. Doing it twice is harmless.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,39 +173,27 @@ fn plan_failed(
     graph: Option<&Graph>,
     environments: BTreeMap<String, EnvironmentStatus>,
 ) -> Plan {
-    let failed: Vec<(&str, Option<&str>)> = environments
-        .iter()
-        .filter(|(_, entry)| entry.state == Some(PromotionState::Failed))
-        .map(|(name, entry)| (name.as_str(), entry.message.as_deref()))
-        .collect();
-    let mut messages: Vec<String> = failed
-        .iter()
-        .map(|(name, said)| format!("{name}: {}", said.unwrap_or("the promotion has failed")))
-        .collect();
-    let rejected = |name: &str| {
-        newest(snapshot.steps).iter().any(|step| step.spec.environment == name && is_rejected(step))
+    let failed: Vec<(&String, &EnvironmentStatus)> =
+        environments.iter().filter(|(_, entry)| entry.state == Some(PromotionState::Failed)).collect();
+    let said = |entry: &EnvironmentStatus| match &entry.message {
+        Some(message) => message.clone(),
+        None => "the promotion has failed".to_owned(),
     };
-    let names: Vec<&str> = failed
-        .iter()
-        .map(|(name, _)| *name)
-        .filter(|name| !rejected(name) || on_reject(snapshot, name) == OnReject::Rollback)
-        .collect();
-    let back = roll_back(snapshot, &names, &environments);
-    messages.extend(back.lost);
-    let reason = if failed.iter().all(|(name, _)| rejected(name)) { "Rejected" } else { "StepFailed" };
+    let mut messages: Vec<String> =
+        failed.iter().map(|(name, entry)| format!("{name}: {}", said(entry))).collect();
+    let is_rejected = failed.iter().all(|(_, entry)| entry.rejected == Some(true));
+    let back = roll_back(snapshot, &environments);
+    messages.extend(back.lost.iter().cloned());
+    let reason = if is_rejected { "Rejected" } else { "StepFailed" };
     // Others end what they say with a full stop.
     let end = (BundlePhase::Failed, Truth::False, reason, messages.join("; ").replace(".; ", "; "));
     let mut plan = finish(snapshot, environments, graph, end);
+    if let Some(status) = &mut plan.status {
+        back.put_off(snapshot, status);
+    }
     plan.effects = back.effects;
     plan.notes.extend(back.notes);
     plan
-}
-
-/// What the Pipeline wants for the environments before one whose pull request was closed.
-fn on_reject(snapshot: &Snapshot<'_>, environment: &str) -> OnReject {
-    let environments = snapshot.pipeline.iter().flat_map(|pipeline| &pipeline.spec.environments);
-    let found = environments.into_iter().find(|found| found.name == environment);
-    found.map(Environment::on_reject).unwrap_or_default()
 }
 
 /// The Graph is there, or about to be: what has been reached, and what is it waiting for?
@@ -265,8 +252,9 @@ fn finish(
     Plan { status, notes, ..Plan::default() }
 }
 
-/// The phase of a finished Bundle never changes. Its record still grows while steps beside the failed one go on, its
-/// Graph goes when another Bundle has taken over, and itself when it is beyond the history.
+/// The phase of a finished Bundle never changes. Its record still grows while steps beside the failed one go on, what it
+/// brought is taken back when the newer one that it counted on does not come, its Graph goes when another Bundle has taken
+/// over, and itself when it is beyond the history.
 fn plan_finished(snapshot: &Snapshot<'_>, phase: BundlePhase) -> Plan {
     let mut plan = Plan::default();
     if matches!(phase, BundlePhase::Superseded | BundlePhase::SkipDenied)
@@ -279,10 +267,16 @@ fn plan_finished(snapshot: &Snapshot<'_>, phase: BundlePhase) -> Plan {
     }
     let mut status = snapshot.bundle.status.clone().unwrap_or_default();
     let environments = record(snapshot.bundle, snapshot.steps);
-    if environments != status.environments {
-        // Before anything else: what the Bundle has brought decides whether it can be spared.
+    let has_grown = environments != status.environments;
+    if has_grown {
         tell_again(&mut status, &environments);
         status.environments = environments;
+    }
+    if let Some(again) = look_again(snapshot, &status) {
+        return Plan { status: again.status.or_else(|| has_grown.then_some(status)), ..again };
+    }
+    if has_grown {
+        // Before anything else: what the Bundle has brought decides whether it can be spared.
         plan.status = Some(status);
     } else if is_history(snapshot) {
         plan.effects.push(Effect::DeleteBundle {

@@ -8,8 +8,9 @@ use kardinal_object::name_of;
 
 use super::plan::{Effect, phase_of, plan};
 use super::report::{READY, Standing, record, report};
+use super::rollback::{PUT_OFF, is_put_off, set};
 use super::{Plan, Snapshot};
-use crate::condition::Truth;
+use crate::condition::{NewCondition, Truth};
 use crate::graph::check::excess;
 use crate::problem::Problem;
 
@@ -60,6 +61,9 @@ pub fn refused(snapshot: &Snapshot<'_>, effect: &Effect, why: &str) -> Plan {
             return Plan { effects: Vec::new(), wake: Some(wake), ..only_deleting(snapshot) };
         }
     };
+    if is_put_off(snapshot.bundle) {
+        return Plan { wake: Some(wake), ..still_put_off(snapshot, message) };
+    }
     let standing = Standing {
         phase: phase_of(snapshot.bundle).unwrap_or(BundlePhase::Available),
         ready: Truth::False,
@@ -72,6 +76,18 @@ pub fn refused(snapshot: &Snapshot<'_>, effect: &Effect, why: &str) -> Plan {
     Plan { status, notes, wake: Some(wake), ..Plan::default() }
 }
 
+/// The rollback of a Bundle that has ended is not taken: how the Bundle ended stays on record beside that.
+fn still_put_off(snapshot: &Snapshot<'_>, message: String) -> Plan {
+    let mut status = snapshot.bundle.status.clone().unwrap_or_default();
+    let new = NewCondition::new(PUT_OFF, Truth::True, ROLLBACK_REFUSED, message);
+    if !new.is_news(&status.conditions) {
+        return Plan::default();
+    }
+    let notes = vec![new.note(true)];
+    set(snapshot, &mut status, new);
+    Plan { status: Some(status), notes, ..Plan::default() }
+}
+
 /// The plan, if it makes nothing: what shall be made comes before the record of it.
 fn only_deleting(snapshot: &Snapshot<'_>) -> Plan {
     let plan = plan(snapshot);
@@ -80,13 +96,13 @@ fn only_deleting(snapshot: &Snapshot<'_>) -> Plan {
     if plan.effects.iter().all(deletes) { plan } else { Plan::default() }
 }
 
-/// What the API server says against the Graph or the rollback of a Bundle, by the Bundle's own condition.
+/// What the API server says against the Graph or the rollback of a Bundle, by the Bundle's own conditions.
 pub fn refusal(bundle: &Bundle) -> Option<&str> {
     let conditions = &bundle.status.as_ref()?.conditions;
-    let refused = |one: &&Condition| {
-        one.type_ == READY
-            && one.status == "False"
-            && [GRAPH_REFUSED, ROLLBACK_REFUSED].contains(&one.reason.as_str())
+    let refused = |one: &&Condition| match one.type_.as_str() {
+        READY => one.status == "False" && [GRAPH_REFUSED, ROLLBACK_REFUSED].contains(&one.reason.as_str()),
+        PUT_OFF => one.status == "True" && one.reason == ROLLBACK_REFUSED,
+        _ => false,
     };
     conditions.iter().find(refused).map(|one| one.message.as_str())
 }

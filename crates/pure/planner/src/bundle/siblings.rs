@@ -1,19 +1,17 @@
-//! A Bundle among the others of its Pipeline: which one takes its place, which one it goes back to, and whether it is
-//! still needed.
+//! A Bundle among the others of its Pipeline: which one takes its place, and whether it is still needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{
-    Bundle, BundlePhase, BundleType, EnvironmentStatus, PIN_ANNOTATION, Pipeline, Predecessor, PromotionState,
+    Bundle, BundlePhase, BundleType, EnvironmentStatus, PIN_ANNOTATION, Pipeline, PromotionState,
 };
 use kardinal_object::{age, annotation_of, is_true, name_of};
 
 use super::check::verified_at;
 use super::plan::{is_finished, phase_of};
 use super::report::course;
-use super::{Effect, Route, Snapshot, is_automatic_rollback, is_rollback};
-use crate::condition::Note;
+use super::{Route, Snapshot};
 use crate::intent;
 use crate::promotion_step::rollback_of;
 
@@ -30,56 +28,77 @@ pub(super) fn superseded(
         None => meant_for(snapshot.pipeline, bundle),
     };
     let missing = missing(way, environments)?;
-    // A pin keeps newer versions away; to take this one back is meant for it alone.
-    let back = snapshot.siblings.iter().copied().filter(|sibling| is_current(sibling)).find(|sibling| {
-        snapshot
-            .pipeline
-            .is_some_and(|pipeline| takes_back_before(pipeline, sibling, bundle, (&missing, environments)))
-    });
-    if let Some(back) = back {
+    let left = Left { missing: &missing, record: environments };
+    let yields = |other: &Bundle| yields(snapshot.pipeline, bundle, other, &left);
+    let mut current = snapshot.siblings.iter().copied().filter(|sibling| is_current(sibling));
+    if let Some(back) = current.find(|sibling| yields(sibling) == Some(Yields::TakenBack)) {
         return Some(format!("`{}` takes it back in an environment before", name_of(&back.metadata)));
     }
-    let newer = successor(snapshot, &missing).filter(|_| !is_pinned(bundle))?;
-    if is_awaited(snapshot, newer, (&missing, environments)) {
-        return None;
-    }
+    let newer = successors(snapshot, &missing)
+        .filter(|newer| is_current(newer))
+        .max_by_key(|newer| age(&newer.metadata))
+        .filter(|newer| yields(newer).is_some())?;
     Some(format!("`{}` is newer and goes to the same environments", name_of(&newer.metadata)))
+}
+
+/// What is left of a Bundle's way.
+struct Left<'a> {
+    /// The environments where it is not verified.
+    missing: &'a BTreeSet<String>,
+    /// What has become of it, in each environment.
+    record: &'a BTreeMap<String, EnvironmentStatus>,
+}
+
+impl Left<'_> {
+    fn has_reached(&self, name: &str) -> bool {
+        self.record.get(name).is_some_and(|entry| entry.promoted_at.is_some())
+    }
+}
+
+/// Why a Bundle does not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Yields {
+    /// It is taken back before where it wants to get to.
+    TakenBack,
+    /// Another one goes the same way.
+    Replaced,
+}
+
+/// Whether a Bundle gives way to another one.
+fn yields(pipeline: Option<&Pipeline>, bundle: &Bundle, other: &Bundle, left: &Left<'_>) -> Option<Yields> {
+    // A pin keeps newer versions away; to take this one back is meant for it alone.
+    if pipeline.is_some_and(|pipeline| takes_back_before(pipeline, other, bundle, left)) {
+        return Some(Yields::TakenBack);
+    }
+    let is_replaced = !is_pinned(bundle) && replaces(pipeline, other, bundle, left.missing);
+    (is_replaced && !is_awaited(pipeline, other, left)).then_some(Yields::Replaced)
 }
 
 /// Whether nothing is left of a Bundle's way but to await the health of environments that have it: somebody has to find out
 /// whether they are well until the newer one stands before them itself. It may never come so far. A Bundle that would go on
 /// from there does not stay: it would carry the older version further.
-fn is_awaited(
-    snapshot: &Snapshot<'_>,
-    newer: &Bundle,
-    (missing, environments): (&BTreeSet<String>, &BTreeMap<String, EnvironmentStatus>),
-) -> bool {
-    let pipeline = snapshot.pipeline;
+fn is_awaited(pipeline: Option<&Pipeline>, newer: &Bundle, left: &Left<'_>) -> bool {
     let route = pipeline.and_then(|one| Route::intended(&one.spec, newer.spec.intent.as_ref()).ok());
     let starts_there = |name: &str| {
         route.as_ref().and_then(|route| route.stop(name)).is_some_and(|stop| stop.upstreams.is_empty())
     };
     let has_come =
         |name: &str| newer.status.as_ref().is_some_and(|status| status.environments.contains_key(name));
-    let has_it = |name: &String| environments.get(name).is_some_and(|entry| entry.promoted_at.is_some());
-    missing.iter().all(has_it) && missing.iter().any(|name| !starts_there(name) && !has_come(name))
+    left.missing.iter().all(|name| left.has_reached(name))
+        && left.missing.iter().any(|name| !starts_there(name) && !has_come(name))
 }
 
 /// Whether one Bundle takes another one back where that one has been, before an environment that it has not reached yet:
 /// what would arrive there was found wanting, and the soak of the environments before has ended.
-fn takes_back_before(
-    pipeline: &Pipeline,
-    back: &Bundle,
-    bundle: &Bundle,
-    (missing, record): (&BTreeSet<String>, &BTreeMap<String, EnvironmentStatus>),
-) -> bool {
+fn takes_back_before(pipeline: &Pipeline, back: &Bundle, bundle: &Bundle, left: &Left<'_>) -> bool {
     if rollback_of(back) != Some(name_of(&bundle.metadata)) {
         return false;
     }
     let Ok(route) = Route::whole(&pipeline.spec) else { return false };
-    let before: BTreeSet<&str> = missing.iter().flat_map(|name| route.ancestors(name)).collect();
-    let received = |name: &String| record.get(name).is_some_and(|entry| entry.promoted_at.is_some());
-    meant_for(Some(pipeline), back).iter().any(|name| before.contains(name.as_str()) && received(name))
+    let before: BTreeSet<&str> = left.missing.iter().flat_map(|name| route.ancestors(name)).collect();
+    meant_for(Some(pipeline), back)
+        .iter()
+        .any(|name| before.contains(name.as_str()) && left.has_reached(name))
 }
 
 /// Whether a Bundle that is on its way now will give way to one that is about to be created.
@@ -89,8 +108,7 @@ pub(crate) fn gives_way(pipeline: &Pipeline, bundle: &Bundle, newer: &Bundle) ->
     }
     let record = bundle.status.as_ref().map(|status| status.environments.clone()).unwrap_or_default();
     let Some(missing) = missing(meant_for(Some(pipeline), bundle), &record) else { return false };
-    takes_back_before(pipeline, newer, bundle, (&missing, &record))
-        || (!is_pinned(bundle) && replaces(Some(pipeline), newer, bundle, &missing))
+    yields(Some(pipeline), bundle, newer, &Left { missing: &missing, record: &record }).is_some()
 }
 
 /// What a Bundle has not reached of its way; `None` when nothing is left.
@@ -124,27 +142,26 @@ fn is_pinned(bundle: &Bundle) -> bool {
     is_true(annotation_of(&bundle.metadata, PIN_ANNOTATION))
 }
 
-/// The newest Bundle after this one that is on its way or verified, and takes its place in these environments.
-fn successor<'a>(snapshot: &Snapshot<'a>, environments: &BTreeSet<String>) -> Option<&'a Bundle> {
-    let bundle = snapshot.bundle;
-    snapshot
-        .siblings
-        .iter()
-        .copied()
-        .filter(|sibling| age(&sibling.metadata) > age(&bundle.metadata))
-        .filter(|sibling| is_current(sibling))
-        .filter(|sibling| replaces(snapshot.pipeline, sibling, bundle, environments))
-        .max_by_key(|sibling| age(&sibling.metadata))
+/// The Bundles after this one that go to all of these environments with the same kinds of things, whatever has become of
+/// them.
+pub(super) fn successors<'a>(
+    snapshot: &Snapshot<'a>,
+    environments: &BTreeSet<String>,
+) -> impl Iterator<Item = &'a Bundle> {
+    let Snapshot { bundle, pipeline, siblings, .. } = *snapshot;
+    let is_newer = move |sibling: &&Bundle| age(&sibling.metadata) > age(&bundle.metadata);
+    let newer = siblings.iter().copied().filter(is_newer);
+    newer.filter(move |sibling| replaces(pipeline, sibling, bundle, environments))
 }
 
 /// Whether a Bundle is on its way or has arrived, and stays.
-fn is_current(bundle: &Bundle) -> bool {
+pub(super) fn is_current(bundle: &Bundle) -> bool {
     matches!(phase_of(bundle), Some(BundlePhase::Promoting | BundlePhase::Verified))
         && bundle.metadata.deletion_timestamp.is_none()
 }
 
 /// The environments that a Bundle goes to, from the Pipeline as it stands and from its own record.
-fn meant_for(pipeline: Option<&Pipeline>, bundle: &Bundle) -> BTreeSet<String> {
+pub(super) fn meant_for(pipeline: Option<&Pipeline>, bundle: &Bundle) -> BTreeSet<String> {
     let route =
         pipeline.and_then(|pipeline| Route::intended(&pipeline.spec, bundle.spec.intent.as_ref()).ok());
     let planned = route.iter().flat_map(Route::names).map(str::to_owned);
@@ -185,97 +202,4 @@ pub(super) fn is_history(snapshot: &Snapshot<'_>) -> bool {
         .iter()
         .flat_map(|status| status.environments.keys())
         .any(|name| is_last(name) || is_there(name))
-}
-
-/// What follows from a failure for the environments that received the Bundle.
-#[derive(Debug, Default)]
-pub(super) struct Return {
-    /// The Bundles to create.
-    pub(super) effects: Vec<Effect>,
-    /// What is done about each environment, and why.
-    pub(super) notes: Vec<Note>,
-    /// What the status has to tell: versions that should come back and cannot.
-    pub(super) lost: Vec<String>,
-}
-
-/// Bundles that bring the environments back that received the failed one: for each line of environments only the last
-/// one, for a Bundle passes those before it on its way.
-pub(super) fn roll_back(
-    snapshot: &Snapshot<'_>,
-    failed: &[&str],
-    environments: &BTreeMap<String, EnvironmentStatus>,
-) -> Return {
-    let mut all = Return::default();
-    let Some(pipeline) = snapshot.pipeline else { return all };
-    let Ok(route) = Route::whole(&pipeline.spec) else { return all };
-    if !pipeline.spec.auto_rollback() || is_rollback(snapshot.bundle) {
-        return all;
-    }
-    let received: BTreeSet<&str> = failed
-        .iter()
-        .flat_map(|name| route.ancestors(name).into_iter().chain([*name]))
-        .filter(|name| route.contains(name))
-        .filter(|name| environments.get(*name).is_some_and(|entry| entry.promoted_at.is_some()))
-        .collect();
-    let last = |name: &&&str| !received.iter().any(|other| route.ancestors(other).contains(**name));
-    for name in received.iter().filter(last) {
-        roll_back_one(snapshot, pipeline, name, &mut all);
-    }
-    all
-}
-
-/// How one environment that got the Bundle comes back.
-fn roll_back_one(snapshot: &Snapshot<'_>, pipeline: &Pipeline, name: &str, all: &mut Return) {
-    let mut note = |reason: &str, message: String| {
-        all.notes.push(Note { warning: true, reason: reason.to_owned(), message });
-    };
-    if let Some(newer) = successor(snapshot, &BTreeSet::from([name.to_owned()])) {
-        let newer = name_of(&newer.metadata);
-        return note(
-            "RollbackNotNeeded",
-            format!("`{name}` is not rolled back: `{newer}` is on its way there"),
-        );
-    }
-    let good = intent::verified_before(snapshot.siblings, name, snapshot.bundle);
-    let intent::WayBack { good, lost } =
-        intent::way_back(pipeline, snapshot.siblings, name, snapshot.bundle, good);
-    match (recovery(snapshot, name), good) {
-        (Some(made), _) => {
-            let made = name_of(&made.metadata);
-            note("RollingBack", format!("`{name}` goes back with the Bundle `{made}`"));
-        }
-        (None, Some(good)) => {
-            let bundle = intent::automatic_rollback(snapshot.bundle, name, good);
-            let (from, with) = (name_of(&good.metadata), name_of(&bundle.metadata));
-            let message = format!("`{name}` goes back to what `{from}` brought, with the Bundle `{with}`");
-            note("RollingBack", message);
-            all.effects.push(Effect::CreateBundle(Box::new(bundle)));
-        }
-        (None, None) => {
-            note("NothingToRollBackTo", format!("no other Bundle was verified in `{name}` before this one"));
-        }
-    }
-    if let Some(Predecessor { bundle, version, .. }) = lost {
-        let instead = match good {
-            Some(good) => format!("goes back to `{}` instead", kardinal_policy::version(&good.spec)),
-            None => "keeps what has failed, for no other is known to be good there".to_owned(),
-        };
-        let message = format!(
-            "`{name}` cannot go back to `{version}`, which it had before, because the Bundle `{bundle}` was deleted: it \
-             {instead}"
-        );
-        note("PredecessorDeleted", message.clone());
-        all.lost.push(message);
-    }
-}
-
-/// The automatic rollback that exists already, from a pass that could not write down that it was made.
-fn recovery<'a>(snapshot: &Snapshot<'a>, environment: &str) -> Option<&'a Bundle> {
-    let takes_back = |sibling: &&Bundle| {
-        let target = sibling.spec.intent.as_ref().and_then(|intent| intent.target.as_deref());
-        is_automatic_rollback(sibling)
-            && rollback_of(sibling) == Some(name_of(&snapshot.bundle.metadata))
-            && target == Some(environment)
-    };
-    snapshot.siblings.iter().copied().find(takes_back)
 }

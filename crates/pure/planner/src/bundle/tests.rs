@@ -5,6 +5,7 @@ mod history;
 mod machine;
 mod names;
 mod properties;
+mod put_off;
 mod rollback;
 mod shape;
 mod skips;

@@ -2,11 +2,12 @@
 
 use kardinal_api::kardinal::{
     Approval, BUNDLE_LABEL, Bundle, ENVIRONMENT_LABEL, Environment, GateEvidence, GateResult, GateStage,
-    PIPELINE_LABEL, PolicyGate, PromotionState, SCOPE_LABEL,
+    PIPELINE_LABEL, PolicyGate, PromotionState, PromotionStep, SCOPE_LABEL,
 };
 use kardinal_object::{label_of, name_of};
 use kardinal_policy::{
-    EnvironmentFacts, Facts, evaluate, guards, is_freeze, is_skip_permission, scope, speaks_for_organisation,
+    EnvironmentFacts, Facts, at_place, evaluate, guards, is_freeze, is_skip_permission, scope,
+    speaks_for_organisation,
 };
 use serde_json::Value;
 
@@ -149,13 +150,13 @@ fn asked<'a>(
     let verdict = match ours {
         Some(template) => {
             let others: Vec<Bundle> = others.into_iter().cloned().collect();
-            let pipeline = pipeline_name(&journey.bundle).unwrap_or_default();
-            let place = journey.step.map(|step| written_to(step, journey.bundle.spec.kind()));
-            let door = Door { pipeline, environment: &journey.environment, place };
-            let bundle = sealed(&door, &journey.bundle, &others);
             // The step tells every gate which Bundle was verified last where it goes itself.
-            let previous = sealed_previous(&door, &others);
+            let (bundle, previous) =
+                told_organisation(&journey.bundle, &journey.environment, journey.step, &others);
             let previous = previous.as_ref();
+            let step = journey.step.filter(|_| is_in_front(template));
+            let target = step.map(|step| target(step, journey.bundle.spec.kind()));
+            let template = target.map_or_else(|| template.clone(), |target| at_place(template, &target));
             evaluate(&template.spec, &Facts { bundle: &bundle, environment, previous, now })
         }
         None => {
@@ -178,6 +179,20 @@ fn asked<'a>(
         });
     }
     row
+}
+
+/// What the organisation's gates are told of a Bundle that wants into an environment, and the Bundle that was verified last
+/// there: only that which carries a seal. Whether it is the right one is for the controller to say.
+pub fn told_organisation(
+    bundle: &Bundle,
+    environment: &str,
+    step: Option<&PromotionStep>,
+    others: &[Bundle],
+) -> (Bundle, Option<Bundle>) {
+    let pipeline = pipeline_name(bundle).unwrap_or_default();
+    let place = step.map(|step| written_to(step, bundle.spec.kind()));
+    let door = Door { pipeline, environment, place };
+    (sealed(&door, bundle, others), sealed_previous(&door, others))
 }
 
 /// Whether a template speaks for the organisation about the journey's Bundle.

@@ -22,7 +22,10 @@ pub struct PullRequestSnapshot<'a> {
     pub repository: Option<&'a Repository>,
     /// What the repository says; nothing while it is not on disk.
     pub facts: Option<&'a RepoFacts>,
-    /// The numbers of all pull requests of the repository. Two that are planned at the same time must see each
+    /// Why the repository says nothing about these branches, and never will: Git allows no branch of such a name, or the
+    /// repository itself is not used.
+    pub refused: Option<&'a str>,
+    /// The numbers of all pull requests that the repository has or had. Two that are planned at the same time must see each
     /// other's: plan those of one repository one after the other.
     pub numbers_taken: &'a [u64],
     /// The part of the page's URL before the namespace, such as `http://127.0.0.1:8080/forge`.
@@ -99,6 +102,16 @@ pub struct PullRequestPlan {
     pub notes: Vec<Note>,
 }
 
+/// Whether the branches of a pull request still have a say. One that is merged, or given up and not wanted back, costs no
+/// further look at them.
+pub fn is_compared(pr: &PullRequest) -> bool {
+    match pr.status.as_ref().and_then(|status| status.state) {
+        Some(PullRequestState::Merged) => false,
+        Some(PullRequestState::Closed) => pr.spec.desired() != Desired::Closed,
+        Some(PullRequestState::Open) | None => true,
+    }
+}
+
 /// Decides what becomes of a pull request.
 pub fn plan_pull_request(snapshot: &PullRequestSnapshot<'_>) -> PullRequestPlan {
     let pr = snapshot.pull_request;
@@ -140,6 +153,8 @@ enum Outcome<'a> {
     Merged(Option<&'a Merge>),
     /// Given up.
     Closed,
+    /// Nobody can compare these branches, for this reason.
+    Refused(&'a str),
     /// There is no such Repository, or it is not on disk yet.
     NoRepository { coming: bool },
     /// A branch is gone.
@@ -169,6 +184,9 @@ fn decide<'a>(snapshot: &PullRequestSnapshot<'a>, old: &PullRequestStatus) -> Ou
     }
     if spec.desired() == Desired::Closed {
         return Outcome::Closed;
+    }
+    if let Some(refused) = snapshot.refused {
+        return Outcome::Refused(refused);
     }
     let (Some(_), Some(facts)) = (snapshot.repository, snapshot.facts) else {
         return Outcome::NoRepository { coming: snapshot.repository.is_some() };
@@ -202,6 +220,7 @@ impl Outcome<'_> {
                 "Closed",
                 "it was given up; set `spec.desired: open` to open it again".to_owned(),
             ),
+            Outcome::Refused(reason) => (Truth::False, "Refused", (*reason).to_owned()),
             Outcome::NoRepository { coming: true } => (
                 Truth::Unknown,
                 "RepositoryNotReady",
@@ -268,7 +287,7 @@ impl Outcome<'_> {
                     status.closed_by.clone_from(&spec.closed_by);
                 }
             }
-            Outcome::NoRepository { .. } => open(status),
+            Outcome::Refused(_) | Outcome::NoRepository { .. } => open(status),
             Outcome::Missing { .. } | Outcome::Nothing => {
                 open(status);
                 // The last known head stays: it tells whether the branch was merged before it went.

@@ -8,7 +8,8 @@ use kardinal_api::forge::{
 
 use super::{
     Merge, PullRequestEffect, PullRequestPlan, PullRequestSnapshot, RepoFacts, RepositoryEffect,
-    RepositoryFacts, RepositoryPlan, RepositorySnapshot, plan_pull_request, plan_repository, protects,
+    RepositoryFacts, RepositoryPlan, RepositorySnapshot, is_compared, plan_pull_request, plan_repository,
+    protects,
 };
 
 fn at(text: &str) -> Timestamp {
@@ -75,6 +76,7 @@ fn plan_with(pr: &PullRequest, facts: Option<&RepoFacts>, taken: &[u64]) -> Pull
         pull_request: pr,
         repository: Some(&repository),
         facts,
+        refused: None,
         numbers_taken: taken,
         url_prefix: "http://forge/",
         now: now(),
@@ -153,12 +155,63 @@ fn a_missing_repository_is_said() {
         pull_request: &pr,
         repository: None,
         facts: None,
+        refused: None,
         numbers_taken: &[],
         url_prefix: "",
         now: now(),
     });
     assert_eq!(reason(&plan.status.unwrap()), "RepositoryMissing");
     assert!(plan.notes[0].warning);
+}
+
+#[test]
+fn branches_that_nobody_can_compare_have_a_status_that_says_why() {
+    let repository = repository();
+    for (desired, state, expected) in [
+        (Desired::Open, PullRequestState::Open, "Refused"),
+        (Desired::Merged, PullRequestState::Open, "Refused"),
+        (Desired::Closed, PullRequestState::Closed, "Closed"),
+    ] {
+        let pr = pull_request(Some(desired));
+        let plan = plan_pull_request(&PullRequestSnapshot {
+            pull_request: &pr,
+            repository: Some(&repository),
+            facts: None,
+            refused: Some("`a..b` is not a name that Git allows for a branch"),
+            numbers_taken: &[4],
+            url_prefix: "",
+            now: now(),
+        });
+        let told = plan.status.unwrap();
+        assert_eq!((told.state, reason(&told), told.number), (Some(state), expected, Some(5)));
+        assert_eq!(told.conditions[0].message.contains("`a..b`"), expected == "Refused");
+        assert_eq!((plan.effects.len(), plan.notes[0].warning), (0, expected == "Refused"));
+    }
+}
+
+#[test]
+fn what_is_finished_is_not_compared_again() {
+    use PullRequestState::{Closed, Merged, Open};
+    for (state, desired, expected) in [
+        (None, Desired::Open, true),
+        (None, Desired::Closed, true),
+        (Some(Open), Desired::Open, true),
+        (Some(Open), Desired::Closed, true),
+        (Some(Closed), Desired::Open, true),
+        (Some(Closed), Desired::Merged, true),
+        (Some(Closed), Desired::Closed, false),
+        (Some(Merged), Desired::Open, false),
+        (Some(Merged), Desired::Merged, false),
+    ] {
+        let mut pr = pull_request(Some(desired));
+        pr.status =
+            state.map(|state| PullRequestStatus { state: Some(state), ..PullRequestStatus::default() });
+        assert_eq!(is_compared(&pr), expected, "{state:?} {desired:?}");
+        // Without a look the plan must be the same as with one.
+        if !expected {
+            assert_eq!(plan_with(&pr, None, &[]), plan_with(&pr, Some(&merged()), &[]), "{state:?}");
+        }
+    }
 }
 
 #[test]
@@ -302,6 +355,7 @@ fn conditions_keep_the_time_of_their_last_change() {
         pull_request: &pr,
         repository: Some(&repository),
         facts: Some(&facts),
+        refused: None,
         numbers_taken: &[1],
         url_prefix: "http://forge",
         now: at("2026-05-01T00:00:00Z"),

@@ -1,13 +1,18 @@
 //! Holding a Pipeline, letting it go again, and passing a gate in spite of what it says.
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Bundle, GateOverride, PIPELINE_LABEL, Pipeline, PolicyGate, PolicyGateSpec};
+use kardinal_api::kardinal::{
+    Bundle, GateOverride, PIPELINE_LABEL, Pipeline, PolicyGate, PolicyGateSpec, PromotionStep,
+};
 use kardinal_object::name_of;
 use serde_json::{Value, json};
 
-use crate::bundle::{FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, pipeline_name};
+use crate::bundle::{
+    FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, pipeline_name, step_spec,
+};
 use crate::names::label_value;
 use crate::problem::Problem;
+use crate::promotion_step::{base_branch, directory};
 
 /// How many overrides a gate can hold.
 const OVERRIDES: usize = 100;
@@ -72,6 +77,8 @@ pub struct Override<'a> {
     pub who: &'a str,
     /// The environment that it is for. Absent: all of them.
     pub stage: Option<&'a str>,
+    /// Where that environment writes, see [`place_of`].
+    pub place: Option<&'a (String, String)>,
     /// Until when. Absent: for ever.
     pub expires: Option<Timestamp>,
     /// The one Bundle that it is for. Absent: all of them.
@@ -119,6 +126,8 @@ pub fn override_gate(gate: &PolicyGate, wish: &Override<'_>, now: Timestamp) -> 
     overrides.push(GateOverride {
         reason: wish.reason.to_owned(),
         stage: wish.stage.map(str::to_owned),
+        paths: wish.place.map(|(path, _)| path.clone()).into_iter().collect(),
+        branches: wish.place.map(|(_, branch)| branch.clone()).into_iter().collect(),
         namespace: wish.only.and_then(|bundle| bundle.metadata.namespace.clone()),
         pipeline: wish.only.and_then(pipeline_name).map(str::to_owned),
         bundle: wish.only.and_then(|bundle| bundle.metadata.name.clone()),
@@ -130,6 +139,13 @@ pub fn override_gate(gate: &PolicyGate, wish: &Override<'_>, now: Timestamp) -> 
         "metadata": { "resourceVersion": gate.metadata.resource_version },
         "spec": { "overrides": overrides },
     }))
+}
+
+/// Where an environment of a Pipeline writes: its directory and its branch.
+pub fn place_of(pipeline: &Pipeline, environment: &str) -> Option<(String, String)> {
+    let environment = pipeline.spec.environments.iter().find(|one| one.name == environment)?;
+    let step = PromotionStep::new("", step_spec(pipeline, environment, false));
+    Some((directory(&step), base_branch(&step)))
 }
 
 fn is_instance_for(gate: &PolicyGate, stage: &str) -> bool {

@@ -8,9 +8,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Artifacts, Bundle, BundleType, EnvironmentStatus, PromotionState};
+use kardinal_api::kardinal::{Bundle, BundleType, EnvironmentStatus, PromotionState};
 use kardinal_object::{name_of, whole_second};
 
+use super::content::{Standing, leaving, parts};
 use crate::bundle::{READY, is_finished};
 use crate::problem::Problem;
 
@@ -163,22 +164,18 @@ impl<'a> History<'a> {
         self.arrivals.iter().rev().filter(verified).map(|bundle| name_of(&bundle.metadata))
     }
 
-    /// Follows the arrivals: what goes forward is put on top; what goes back takes everything away down to the version
-    /// that it brings.
+    /// Follows the arrivals, each of which makes others leave.
     fn settle(&self) -> Vec<&'a Bundle> {
         let mut standing: Vec<&'a Bundle> = Vec::new();
         for &bundle in &self.arrivals {
             let content = parts(bundle, self.kind);
-            let same = |one: &&Bundle| parts(one, self.kind) == content;
-            if let Some(taken_back) = taken_back(bundle) {
-                let named = standing.iter().rposition(|one| name_of(&one.metadata) == taken_back);
-                // Where the version that it brings has left the history, what it names is all that is known to be gone.
-                if let Some(at) = standing.iter().rposition(same).or(named) {
-                    standing.truncate(at);
-                }
-            } else if standing.last().is_some_and(same) {
-                standing.pop();
-            }
+            let told = standing.iter().rev().map(|one| Standing {
+                bundle: name_of(&one.metadata),
+                is_same: parts(one, self.kind) == content,
+                is_verified: is_verified(one, &self.environment),
+            });
+            let gone = leaving(bundle, is_verified(bundle, &self.environment), told);
+            standing.truncate(standing.len().saturating_sub(gone));
             standing.push(bundle);
         }
         standing
@@ -272,16 +269,6 @@ fn is_same(one: &Bundle, other: &Bundle) -> bool {
 /// Whether a Bundle carries at least the kinds of things that one of a type does.
 pub(crate) fn carries_kind(bundle: &Bundle, kind: BundleType) -> bool {
     bundle.spec.kind() == kind || bundle.spec.kind() == BundleType::Mixed
-}
-
-/// What a Bundle carries, as far as a Bundle of another type would.
-pub(super) fn parts(bundle: &Bundle, kind: BundleType) -> Artifacts {
-    let all = bundle.spec.artifacts.clone();
-    match kind {
-        BundleType::Image => Artifacts { git_commit: None, ..all },
-        BundleType::Config => Artifacts { images: Vec::new(), ..all },
-        BundleType::Mixed => all,
-    }
 }
 
 /// What an environment has now, one Bundle for each kind of things, the one that came last first. A mixed Bundle of which

@@ -6,7 +6,8 @@ use kardinal_api::kardinal::{Approval, Bundle, GateStage, Pipeline, PolicyGate};
 use kardinal_object::name_of;
 use serde::Serialize;
 
-use super::history::{History, parts};
+use super::content::parts;
+use super::history::History;
 use super::present::gone;
 use crate::bundle::{Route, Templates, gives_way};
 use crate::explain::display_version;

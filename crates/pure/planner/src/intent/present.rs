@@ -9,10 +9,11 @@ use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, BundleType, Pipeline, Predecessor, Presence};
 use kardinal_object::name_of;
 
+use super::content::Content;
 use super::history::{
     History, Objection, came, carries_kind, entry, is_verified, presents as brought, reached, taken_back,
 };
-use super::ledger;
+use super::ledger::Ledger;
 
 /// One thing that an environment has.
 #[derive(Clone, Copy, Debug)]
@@ -30,16 +31,20 @@ impl Present<'_> {
             Present::Gone(presence) => (*presence).clone(),
             Present::Bundle(bundle) => {
                 let entry = entry(bundle, environment);
+                let kind = bundle.spec.kind();
+                let content = Content::of(bundle, kind);
                 Presence {
                     environment: environment.to_owned(),
-                    kind: bundle.spec.kind(),
+                    kind,
                     bundle: name_of(&bundle.metadata).to_owned(),
-                    version: kardinal_policy::version(&bundle.spec),
+                    version: content.version,
+                    content: Some(content.digest),
                     promoted_at: entry.and_then(|entry| entry.promoted_at),
                     verified_at: entry.and_then(|entry| entry.verified_at),
                     rollback_of: taken_back(bundle).map(str::to_owned),
                     before: None,
                     earlier: Vec::new(),
+                    forgotten_until: None,
                 }
             }
         }
@@ -95,8 +100,12 @@ pub(crate) fn with_before(
 ) -> Presence {
     let presence = present.recorded(environment);
     let Present::Bundle(bundle) = present else { return presence };
-    let mut below = ledger::below(pipeline, bundles, environment, bundle).unwrap_or_default().into_iter();
-    Presence { before: below.next(), earlier: below.collect(), ..presence }
+    let Some(ledger) = Ledger::until(pipeline, bundles, environment, bundle.spec.kind(), bundle) else {
+        return Presence { forgotten_until: arrived(&presence), ..presence };
+    };
+    let mut below = ledger.below.into_iter();
+    let forgotten_until = ledger.forgotten_until;
+    Presence { before: below.next(), earlier: below.collect(), forgotten_until, ..presence }
 }
 
 /// What an environment goes back to from a Bundle.
@@ -117,27 +126,26 @@ pub(crate) fn way_back<'a>(
     current: &Bundle,
     good: Option<&'a Bundle>,
 ) -> WayBack<'a> {
-    let version = kardinal_policy::version(&current.spec);
-    let below = ledger::below(pipeline, bundles, environment, current).unwrap_or_default();
-    let is_other_build = good.is_some_and(|good| kardinal_policy::version(&good.spec) == version);
-    if below.is_empty() || is_other_build {
+    let kind = current.spec.kind();
+    let ledger = Ledger::until(pipeline, bundles, environment, kind, current);
+    let own = Content::of(current, kind);
+    let Some(ledger) = ledger.filter(|ledger| ledger.decides(&own, good)) else {
         return WayBack { good, lost: None };
-    }
-    let brings = |bundle: &Bundle, one: &Predecessor| kardinal_policy::version(&bundle.spec) == one.version;
-    let trusted = good.filter(|good| below.iter().any(|one| brings(good, one)));
-    let history = History::of(bundles, environment, current.spec.kind());
+    };
+    let history = History::of(bundles, environment, kind);
     let has_failed = |bundle: &Bundle| matches!(history.objection(bundle), Some(Objection::Failed(..)));
+    let verified = bundles.iter().copied();
+    let verified = verified.filter(|bundle| carries_kind(bundle, kind) && is_verified(bundle, environment));
+    let verified: Vec<(Content, &'a Bundle)> = verified.map(|one| (Content::of(one, kind), one)).collect();
+    let good = good.map(|good| (Content::of(good, kind), good));
+    let trusted = good.filter(|(good, _)| ledger.below.iter().any(|one| good.is(one)));
     let mut lost = None;
-    for one in below.into_iter().filter(|one| one.version != version) {
-        if let Some(trusted) = trusted.filter(|good| brings(good, &one)) {
-            return WayBack { good: Some(trusted), lost };
+    for one in ledger.below.into_iter().filter(|one| !own.is(one)) {
+        if let Some((_, trusted)) = trusted.as_ref().filter(|(good, _)| good.is(&one)) {
+            return WayBack { good: Some(*trusted), lost };
         }
-        let has_it = |bundle: &&Bundle| {
-            brings(bundle, &one)
-                && carries_kind(bundle, current.spec.kind())
-                && is_verified(bundle, environment)
-        };
-        match bundles.iter().copied().filter(has_it).max_by_key(|bundle| came(bundle, environment)) {
+        let same = verified.iter().filter(|(content, _)| content.is(&one)).map(|(_, bundle)| *bundle);
+        match same.max_by_key(|bundle| came(bundle, environment)) {
             None => {
                 lost.get_or_insert(one);
             }

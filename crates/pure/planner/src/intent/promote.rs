@@ -1,13 +1,13 @@
 //! Going forward: what an environment gets from those before it.
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Bundle, Presence};
+use kardinal_api::kardinal::Bundle;
 use kardinal_object::{age, name_of};
 
 use super::create::up_to;
-use super::history::{History, Objection, came, carries_kind, is_verified, parts, reached};
-use super::ledger;
-use super::present::{Present, arrived, gone, present};
+use super::history::is_verified;
+use super::objection::{objection, objection_on_the_way};
+use super::present::{Present, present};
 use super::wish::{Answer, Wish, already, lost};
 use crate::bundle::{Route, is_rollback};
 use crate::problem::{Problem, listed};
@@ -34,60 +34,6 @@ pub fn promote<'a>(wish: &Wish<'a>, now: Timestamp) -> Result<Answer<'a>, Proble
         return Err(problem);
     }
     Ok(Answer::New(Box::new(bundle)))
-}
-
-/// Why a new Bundle is not to come to an environment that it passes on its way, unless somebody insists. Where it changes
-/// nothing nobody is asked: there an attempt may have failed for reasons of its own.
-pub(super) fn objection_on_the_way(wish: &Wish<'_>, bundle: &Bundle) -> Result<Option<Problem>, Problem> {
-    let route = Route::intended(&wish.pipeline.spec, bundle.spec.intent.as_ref())?;
-    let mut passed = route.names().filter(|name| *name != wish.environment && !wish.force);
-    Ok(passed.find_map(|environment| {
-        let there = Wish { environment, ..*wish };
-        if matches!(already(&there, bundle), Some(Answer::There(_))) {
-            return None;
-        }
-        Some(objection(&there, bundle)?.problem(bundle, environment))
-    }))
-}
-
-/// Why a Bundle is not to come to the environment (again): by the Bundles that exist, or by what the Pipeline remembers of
-/// a rollback that was deleted.
-fn objection(wish: &Wish<'_>, source: &Bundle) -> Option<Objection> {
-    let kind = source.spec.kind();
-    let history = History::of(wish.bundles, wish.environment, kind);
-    let by_record = || {
-        let Some(rollback) = gone(wish.pipeline, wish.bundles, wish.environment, kind) else {
-            let was_there = history
-                .arrivals()
-                .iter()
-                .any(|one| parts(one, kind) == parts(source, kind) && is_verified(one, wish.environment));
-            let is_gone = || ledger::is_taken_back(wish.pipeline, wish.bundles, wish.environment, source);
-            return (was_there && is_gone()).then_some(Objection::TakenBack(None));
-        };
-        is_taken_back_by(wish, source, rollback).then(|| Objection::TakenBack(Some(rollback.bundle.clone())))
-    };
-    history.objection(source).or_else(by_record)
-}
-
-/// Whether a rollback whose Bundle was deleted took back what a Bundle carries: what it names, and all that had come since
-/// the version that it brought back.
-fn is_taken_back_by(wish: &Wish<'_>, source: &Bundle, rollback: &Presence) -> bool {
-    let Some(named) = &rollback.rollback_of else { return false };
-    let kind = source.spec.kind();
-    let version = kardinal_policy::version(&source.spec);
-    let here = |bundle: &&&Bundle| {
-        carries_kind(bundle, kind)
-            && reached(bundle, wish.environment)
-            && came(bundle, wish.environment) <= arrived(rollback)
-    };
-    let brought = wish.bundles.iter().filter(here);
-    let brought = brought.filter(|bundle| kardinal_policy::version(&bundle.spec) == rollback.version);
-    let brought_at = brought.map(|bundle| came(bundle, wish.environment)).max().flatten();
-    let mut same =
-        wish.bundles.iter().filter(here).filter(|bundle| kardinal_policy::version(&bundle.spec) == version);
-    version != rollback.version
-        && same
-            .any(|bundle| name_of(&bundle.metadata) == named || came(bundle, wish.environment) > brought_at)
 }
 
 /// For an environment with none before it: the newest Bundle that nothing speaks against.

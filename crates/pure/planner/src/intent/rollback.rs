@@ -6,12 +6,11 @@ use kardinal_api::kardinal::{
 };
 use kardinal_object::name_of;
 
+use super::content::parts;
 use super::create::{HEAD, in_time, name_head};
-use super::history::{
-    FORCE, History, carries_kind, has_failed, is_under_way, is_verified, parts, taken_back,
-};
+use super::history::{FORCE, History, carries_kind, has_failed, is_under_way, is_verified, taken_back};
+use super::objection::{objection, objection_on_the_way};
 use super::present::{Present, WayBack, gone, meet, present, way_back};
-use super::promote::objection_on_the_way;
 use super::request::SOURCE_ANNOTATION;
 use super::wish::{Answer, Wish, already, lost};
 use crate::bundle::{AUTOMATIC_ANNOTATION, EMERGENCY_LABEL, ROLLBACK_LABEL, Route, pipeline_name};
@@ -45,6 +44,9 @@ pub fn rollback<'a>(wish: &Wish<'a>, emergency: bool, now: Timestamp) -> Result<
         None => fallback(wish, current, &history)?,
     };
     let mut bundle = back_to(current, environment, good);
+    if let Some(objection) = objection(wish, &bundle).filter(|_| !wish.force) {
+        return Err(objection.problem(good, environment));
+    }
     if let Some(Answer::OnItsWay(coming)) = already(wish, &bundle) {
         return Ok(Answer::OnItsWay(coming));
     }
@@ -101,9 +103,6 @@ fn chosen<'a>(
         let message = format!("`{name}` carries what `{environment}` has now, with `{present}`");
         return Err(Problem::new("to", message).hint("choose a Bundle with another version"));
     }
-    if let Some(objection) = history.objection(to).filter(|_| !wish.force) {
-        return Err(objection.problem(to, environment));
-    }
     Ok(to)
 }
 
@@ -121,7 +120,7 @@ fn fallback<'a>(wish: &Wish<'a>, current: &Bundle, history: &History<'a>) -> Res
     if let Some(lost) = lost.filter(|_| good.is_none() || !wish.force) {
         return Err(skipped(environment, &lost, good));
     }
-    let good = good.ok_or_else(|| {
+    good.ok_or_else(|| {
         let message = format!(
             "no Bundle was verified in `{environment}` before `{name}` that was neither taken back nor has failed"
         );
@@ -132,12 +131,7 @@ fn fallback<'a>(wish: &Wish<'a>, current: &Bundle, history: &History<'a>) -> Res
             None => "there is nothing to go back to; promote a Bundle that is good, or choose one with `--to` and `--force`"
                 .to_owned(),
         })
-    })?;
-    // Verified once, but the last attempt to bring it failed: somebody closed its pull request, for example.
-    match history.objection(good).filter(|_| !wish.force) {
-        Some(objection) => Err(objection.problem(good, environment)),
-        None => Ok(good),
-    }
+    })
 }
 
 /// What an environment could go back to in another kind of things than a Bundle brings: the image beside a configuration.

@@ -267,7 +267,15 @@ fn an_override_is_added() {
         "apiVersion: kardinal.io/v1alpha1\nkind: PolicyGate\nmetadata: {name: g, resourceVersion: '7', labels: {kardinal.io/applies-to: prod}}\n\
          spec: {expression: 'false', overrides: [{reason: over, expiresAt: '2024-01-01T00:00:00Z'}, {reason: kept}]}",
     );
-    let wish = Override { reason: "incident", who: "alice", stage: Some("prod"), expires: None, only: None };
+    let place = ("environments/prod".to_owned(), "main".to_owned());
+    let wish = Override {
+        reason: "incident",
+        who: "alice",
+        stage: Some("prod"),
+        place: Some(&place),
+        expires: None,
+        only: None,
+    };
     let expires: Timestamp = "2024-04-09T00:00:00Z".parse().unwrap();
     let patch = override_gate(&gate, &Override { expires: Some(expires), ..wish }, now()).unwrap();
     assert_eq!(
@@ -276,7 +284,8 @@ fn an_override_is_added() {
             "metadata": {"resourceVersion": "7"},
             "spec": {"overrides": [
                 {"reason": "kept"},
-                {"reason": "incident", "stage": "prod", "expiresAt": "2024-04-09T00:00:00Z",
+                {"reason": "incident", "stage": "prod", "paths": ["environments/prod"], "branches": ["main"],
+                 "expiresAt": "2024-04-09T00:00:00Z",
                  "createdAt": "2024-04-08T09:18:10Z", "createdBy": "alice"},
             ]},
         })

@@ -2,7 +2,8 @@
 
 use kardinal_api::kardinal::{Bundle, Pipeline, Presence};
 
-use super::history::{History, carries_kind, is_under_way, is_verified, parts};
+use super::content::parts;
+use super::history::{History, carries_kind, is_under_way, is_verified};
 use super::present::gone;
 use crate::bundle::{Route, is_finished};
 use crate::problem::Problem;

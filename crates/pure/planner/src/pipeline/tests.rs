@@ -1,6 +1,6 @@
 //! Tables over the phase and the condition.
 
-use kardinal_api::kardinal::{Pipeline, PromotionStep};
+use kardinal_api::kardinal::{Pipeline, PromotionStep, SecretReference};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -321,4 +321,60 @@ fn the_secrets_of_tasks_are_looked_for() {
         pipeline(&format!("[{{name: dev}}, {{name: prod, steps: [{{uses: git-clone}}, {task}, {task}]}}]"));
     assert_eq!(secrets(&pipeline), ["ci-token"]);
     assert!(wants_secrets(&pipeline));
+}
+
+#[test]
+fn what_cannot_be_a_name_is_told_with_its_field_and_nobody_is_asked_for_it() {
+    let task = |name: &str| {
+        format!("{{uses: tell, config: {{url: 'https://ci.example.com', secretRef: {{name: '{name}'}}}}}}")
+    };
+    let with = |git: &str, cluster: &str, task: &str, namespace: &str| {
+        let environments = format!(
+            "[{{name: dev, health: {{cluster: known}}}}, {{name: prod, health: {{cluster: '{cluster}'}}, steps: [{task}]}}]"
+        );
+        let mut pipeline = pipeline(&environments);
+        pipeline.spec.git.secret_ref = Some(SecretReference { name: git.to_owned() });
+        pipeline.spec.policy_namespaces = vec!["shared".to_owned(), namespace.to_owned()];
+        pipeline
+    };
+    let good = with("git", "eu", &task("ci"), "more");
+    check(&good).unwrap();
+    assert_eq!(secrets(&good), ["ci", "eu", "git", "known"]);
+    for bad in ["?watch=true", "x?watch=true", "../x", "My Secret"] {
+        for (pipeline, field) in [
+            (with(bad, "eu", &task("ci"), "more"), "spec.git.secretRef.name"),
+            (with("git", bad, &task("ci"), "more"), "spec.environments[1].health.cluster"),
+            (with("git", "eu", &task(bad), "more"), "spec.environments[1].steps[0].config.secretRef.name"),
+            (with("git", "eu", &task("ci"), bad), "spec.policyNamespaces[1]"),
+        ] {
+            let problem = check(&pipeline).unwrap_err();
+            assert_eq!(problem.field, field);
+            assert!(problem.message.contains(&format!("`{bad}` is not")), "{problem}");
+            assert!(problem.hint.is_some_and(|hint| hint.starts_with("use lower case letters")));
+            let is_secret = !field.contains("policyNamespaces");
+            assert_eq!(secrets(&pipeline).is_empty(), is_secret, "{field}");
+            assert_eq!(wants_secrets(&pipeline), !is_secret, "{field}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_name_does_not_hide_what_environments_have() {
+    let mut pipeline = pipeline("[{name: prod}]");
+    pipeline.spec.policy_namespaces = vec!["..".to_owned()];
+    let here = bundle("here", "1.0.0", now().as_second() - 60);
+    let told = plan(&Snapshot {
+        pipeline: &pipeline,
+        steps: &[&step("prod", 1, "Verified")],
+        bundles: &[&here],
+        promoting: false,
+        missing: None,
+        now: now(),
+    });
+    let status = told.status.unwrap();
+    let ready = &status.conditions[0];
+    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "ValidationFailed"));
+    assert!(ready.message.starts_with("spec.policyNamespaces[0]: `..` is not the name of a namespace"));
+    assert_eq!((status.phase, status.environments.len()), (Some(PipelinePhase::Ready), 1));
+    assert!(told.has_all);
 }

@@ -30,9 +30,11 @@ pub fn place_by_labels(gate: &PolicyGate) -> Option<Place> {
     let annotations = gate.metadata.annotations.as_ref();
     let annotation = |name: &str| annotations.and_then(|all| all.get(name)).map(String::as_str);
     let upstreams = annotation(UPSTREAMS_ANNOTATION).unwrap_or_default();
+    // An empty one names nobody, as if there were none.
+    let label = |name: &str| label_of(&gate.metadata, name).filter(|text| !text.is_empty());
     Some(Place {
-        bundle: label_of(&gate.metadata, BUNDLE_LABEL)?.to_owned(),
-        environment: label_of(&gate.metadata, ENVIRONMENT_LABEL)?.to_owned(),
+        bundle: label(BUNDLE_LABEL)?.to_owned(),
+        environment: label(ENVIRONMENT_LABEL)?.to_owned(),
         approval: approval(annotation(APPROVAL_ANNOTATION)),
         upstreams: upstreams
             .split(',')

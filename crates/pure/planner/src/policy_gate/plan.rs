@@ -7,8 +7,8 @@ use kardinal_api::{Bundle, PolicyGate, PolicyGateSpec, PolicyGateStatus};
 use kardinal_graph::GRAPH_ANNOTATION;
 use kardinal_object::{label_of, whole_second};
 use kardinal_policy::{
-    EnvironmentFacts, Facts, GATE_TEMPLATE_LABEL, Verdict, check_expression, evaluate, is_freeze,
-    names_something, recheck_interval, time_zone,
+    EnvironmentFacts, Facts, GATE_TEMPLATE_LABEL, Verdict, check_expression, check_recheck_interval,
+    evaluate, is_freeze, names_something, recheck_interval, time_zone,
 };
 
 use super::{COMPILED, GUARDS, Place, READY, guards_nothing};
@@ -273,8 +273,7 @@ fn problem(spec: &PolicyGateSpec) -> Option<String> {
     if let Some(Err(message)) = spec.time_zone.as_deref().map(time_zone) {
         return Some(format!("spec.timeZone: {message}"));
     }
-    let recheck = spec.recheck_interval.as_ref()?.parse();
-    recheck.err().map(|error| format!("spec.recheckInterval: {error}"))
+    check_recheck_interval(spec).err().map(|problem| format!("spec.recheckInterval: {problem}"))
 }
 
 fn ready_condition(spec: &PolicyGateSpec, verdict: &Verdict) -> NewCondition {

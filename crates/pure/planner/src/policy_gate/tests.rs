@@ -182,6 +182,13 @@ fn templates_and_pauses_are_only_compiled() {
     let mut zone = template(json!({}), "true");
     zone.spec.time_zone = Some("Mars/Olympus".to_owned());
     assert!(look(&zone, None, now).status.unwrap().conditions[0].message.contains("Mars/Olympus"));
+
+    // Stored before the schema refused it.
+    let mut hasty = template(json!({}), "true");
+    hasty.spec.recheck_interval = Some(kardinal_api::GoDuration::new("0s"));
+    let told = &look(&hasty, None, now).status.unwrap().conditions[0];
+    assert_eq!(told.status, "False");
+    assert!(told.message.starts_with("spec.recheckInterval: `0s` is too short"), "{}", told.message);
 }
 
 #[test]
@@ -313,6 +320,15 @@ fn labels_tell_the_place() {
     assert_eq!((place.approval, place.upstreams), (Approval::Auto, vec!["eu".to_owned(), "us".to_owned()]));
     gate.metadata.labels = None;
     assert_eq!(place_by_labels(&gate), None);
+}
+
+#[test]
+fn empty_labels_tell_no_place() {
+    for key in ["kardinal.io/bundle", "kardinal.io/environment"] {
+        let mut gate = instance("true");
+        gate.metadata.labels.as_mut().unwrap().insert(key.to_owned(), String::new());
+        assert_eq!(place_by_labels(&gate), None, "{key}");
+    }
 }
 
 proptest! {

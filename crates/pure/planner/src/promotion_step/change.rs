@@ -1,12 +1,13 @@
 //! The change itself: which branch, which edits, which message. The same step always orders the same change.
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Bundle, GitCommit, GitLayout, PromotionStep};
+use kardinal_api::kardinal::{Bundle, BundleType, GitCommit, GitLayout, Pipeline, PromotionStep};
 use kardinal_manifest::{Image, helm};
 use serde_json::Value;
 
 use super::tasks::{Problem, Task, TaskKind, opens_pull_request};
 use super::{CommitOrder, Edit, Effect, STATUS_CONTEXT, Snapshot};
+use crate::intent::{History, gone};
 
 /// The line by which a commit is known as the step's own.
 pub(super) fn identity(step: &PromotionStep) -> String {
@@ -19,7 +20,7 @@ pub(super) fn marker(step: &PromotionStep) -> String {
 }
 
 /// The branch that the environment is read from: the base branch, or the environment's own.
-pub(super) fn base_branch(step: &PromotionStep) -> String {
+pub(crate) fn base_branch(step: &PromotionStep) -> String {
     let git = step.spec.git.as_ref();
     match git.and_then(|git| git.layout) {
         Some(GitLayout::Branch) => format!("env/{}", step.spec.environment),
@@ -70,7 +71,7 @@ pub(super) fn target_branch(step: &PromotionStep, tasks: &[Task]) -> String {
 }
 
 /// The directory of the environment. A branch of its own holds nothing else, so there it is the root.
-pub(super) fn directory(step: &PromotionStep) -> String {
+pub(crate) fn directory(step: &PromotionStep) -> String {
     let layout = step.spec.git.as_ref().and_then(|git| git.layout);
     match (&step.spec.path, layout) {
         (_, Some(GitLayout::Branch)) => ".".to_owned(),
@@ -121,11 +122,11 @@ pub(super) fn images(bundle: &Bundle) -> Result<Vec<Image>, Problem> {
 pub(super) fn order(
     step: &PromotionStep,
     bundle: &Bundle,
-    reverted: Option<&Bundle>,
+    undone: Option<&Bundle>,
     tasks: &[Task],
 ) -> Result<CommitOrder, Problem> {
     let images = images(bundle)?;
-    let config = config(bundle, reverted)?;
+    let config = config(step, bundle, undone)?;
     let identity = identity(step);
     let mut edits = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
@@ -150,19 +151,58 @@ struct Config<'a> {
     instead_of: Option<&'a str>,
 }
 
-/// The commit of the Bundle. A rollback goes back to it from the commit of the Bundle that is taken back: to apply an
-/// older commit once more would undo nothing.
-fn config<'a>(bundle: &'a Bundle, reverted: Option<&'a Bundle>) -> Result<Option<Config<'a>>, Problem> {
+/// The Bundle whose configuration a rollback undoes in an environment: the one that the environment has it from. That need
+/// not be the Bundle that is taken back, for a rollback passes environments that have gone on since. It is the rollback
+/// itself where the environment has nothing of that repository. Absent: nobody knows, because a Bundle is gone.
+///
+/// `reverted` is the Bundle that is taken back, `others` are those of the Pipeline without the rollback, with what their
+/// steps say now.
+pub fn undone<'a>(
+    bundle: &'a Bundle,
+    environment: &str,
+    pipeline: Option<&Pipeline>,
+    reverted: Option<&'a Bundle>,
+    others: &[&'a Bundle],
+) -> Option<&'a Bundle> {
+    let reverted = reverted?;
+    let Some(commit) = &bundle.spec.artifacts.git_commit else { return Some(reverted) };
+    let is_known = others.iter().any(|other| other.metadata.name == reverted.metadata.name);
+    let mut all: Vec<&Bundle> = others.to_vec();
+    all.extend((!is_known).then_some(reverted));
+    let with_own: Vec<&Bundle> = all.iter().copied().chain([bundle]).collect();
+    if pipeline.is_some_and(|one| gone(one, &with_own, environment, BundleType::Config).is_some()) {
+        return None;
+    }
+    let is_of_it = |other: &&Bundle| {
+        let theirs = other.spec.artifacts.git_commit.as_ref();
+        theirs.is_some_and(|theirs| theirs.repository == commit.repository)
+    };
+    all.retain(is_of_it);
+    History::of(&all, environment, BundleType::Config).present().or(Some(bundle))
+}
+
+/// The commit of the Bundle. A rollback goes back to it from the commit that the environment has: to apply an older commit
+/// once more would undo nothing.
+fn config<'a>(
+    step: &PromotionStep,
+    bundle: &'a Bundle,
+    undone: Option<&'a Bundle>,
+) -> Result<Option<Config<'a>>, Problem> {
     let Some(commit) = &bundle.spec.artifacts.git_commit else { return Ok(None) };
-    if let (Some(name), None) = (rollback_of(bundle), reverted) {
+    if let (Some(name), None) = (rollback_of(bundle), undone) {
+        let environment = &step.spec.environment;
         let message = format!(
-            "the Bundle `{name}` that is to be taken back is gone, and with it the commit to undo: \
-             create a Bundle with a commit that reverts it"
+            "the Bundle `{name}` that is to be taken back is gone, or the one that brought what `{environment}` has, and \
+             with it the commit to undo: create a Bundle with a commit that reverts it"
         );
         return Err(Problem { task: None, message });
     }
-    let undone = reverted.and_then(|reverted| reverted.spec.artifacts.git_commit.as_ref());
-    let undone = undone.filter(|undone| undone.repository == commit.repository && undone.sha != commit.sha);
+    let is_itself = |undone: &Bundle| {
+        undone.metadata.name == bundle.metadata.name && undone.spec.artifacts == bundle.spec.artifacts
+    };
+    let undone = undone.filter(|undone| !is_itself(undone));
+    let undone = undone.and_then(|undone| undone.spec.artifacts.git_commit.as_ref());
+    let undone = undone.filter(|undone| undone.repository == commit.repository);
     Ok(Some(Config { commit, instead_of: undone.map(|undone| undone.sha.as_str()) }))
 }
 
@@ -261,4 +301,118 @@ fn escape(text: &str) -> String {
 
 pub(super) fn cut(text: &str, length: usize) -> &str {
     text.char_indices().nth(length).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use kardinal_object::name_of;
+    use serde_json::json;
+
+    use super::*;
+
+    const REPOSITORY: &str = "https://github.com/myorg/app-config";
+
+    /// A Bundle of configuration that came to these environments, in the minutes after ten.
+    fn config(name: &str, reached: &[(&str, u32)]) -> Bundle {
+        let entry = |minute: &u32| {
+            let at = format!("2026-04-09T10:{minute:02}:00Z");
+            json!({"state": "Verified", "promotedAt": at, "verifiedAt": at})
+        };
+        let environments: serde_json::Map<String, Value> =
+            reached.iter().map(|(name, minute)| ((*name).to_owned(), entry(minute))).collect();
+        serde_json::from_value(json!({
+            "apiVersion": "kardinal.io/v1alpha1",
+            "kind": "Bundle",
+            "metadata": {"name": name, "namespace": "team", "creationTimestamp": "2026-04-09T09:00:00Z"},
+            "spec": {"type": "config", "artifacts": {"gitCommit": {"repository": REPOSITORY, "sha": name}}},
+            "status": {"phase": "Verified", "environments": environments},
+        }))
+        .unwrap()
+    }
+
+    /// The rollback from `c3` to `c2`.
+    fn rollback() -> Bundle {
+        let mut back = config("back", &[]);
+        back.spec.artifacts.git_commit.as_mut().unwrap().sha = "c2".to_owned();
+        back.spec.provenance.get_or_insert_default().rollback_of = Some("c3".to_owned());
+        back
+    }
+
+    /// What the rollback from `c3` to `c2` is applied instead of in an environment; `Err`: nobody knows.
+    fn instead_of(
+        environment: &str,
+        pipeline: Option<&Pipeline>,
+        others: &[Bundle],
+    ) -> Result<Option<String>, String> {
+        let back = rollback();
+        let others: Vec<&Bundle> = others.iter().collect();
+        let reverted = others.iter().copied().find(|other| name_of(&other.metadata) == "c3");
+        let undone = undone(&back, environment, pipeline, reverted, &others);
+        let mut step = PromotionStep::new("step", Default::default());
+        step.spec.environment = environment.to_owned();
+        super::config(&step, &back, undone)
+            .map(|config| config.unwrap().instead_of.map(str::to_owned))
+            .map_err(|problem| problem.message)
+    }
+
+    /// `prod` has `c3`, `dev` has gone on to `c5`.
+    fn bundles() -> Vec<Bundle> {
+        vec![
+            config("c2", &[("dev", 1), ("prod", 2)]),
+            config("c3", &[("dev", 3), ("prod", 4)]),
+            config("c5", &[("dev", 5)]),
+        ]
+    }
+
+    #[test]
+    fn a_rollback_undoes_in_each_environment_what_that_one_has() {
+        let told = |sha: &str| Ok(Some(sha.to_owned()));
+        assert_eq!(instead_of("prod", None, &bundles()), told("c3"));
+        assert_eq!(instead_of("dev", None, &bundles()), told("c5"));
+        assert_eq!(instead_of("qa", None, &bundles()), Ok(None), "it has nothing of the repository");
+        // Whether it is healthy there does not matter.
+        let mut all = bundles();
+        let entry = all[2].status.as_mut().unwrap().environments.get_mut("dev").unwrap();
+        (entry.verified_at, entry.state) = (None, Some(kardinal_api::kardinal::PromotionState::Failed));
+        assert_eq!(instead_of("dev", None, &all), told("c5"));
+        // What is there already differs by nothing.
+        let mut all = bundles();
+        let mut earlier = config("back-in-dev", &[("dev", 7)]);
+        earlier.spec.artifacts.git_commit.as_mut().unwrap().sha = "c2".to_owned();
+        all.push(earlier);
+        assert_eq!(instead_of("dev", None, &all), told("c2"));
+        // Images, and another repository, stand beside it.
+        let mut all = bundles();
+        let mut image = config("image", &[("dev", 8)]);
+        image.spec.kind = Some(BundleType::Image);
+        image.spec.artifacts.git_commit = None;
+        let mut other = config("other", &[("dev", 9)]);
+        other.spec.artifacts.git_commit.as_mut().unwrap().repository =
+            "https://github.com/myorg/other".to_owned();
+        all.extend([image, other]);
+        assert_eq!(instead_of("dev", None, &all), told("c5"));
+    }
+
+    #[test]
+    fn a_rollback_is_refused_where_nobody_knows_what_it_would_undo() {
+        let mut all = bundles();
+        all.retain(|bundle| name_of(&bundle.metadata) != "c5");
+        let pipeline: Pipeline = serde_json::from_value(json!({
+            "apiVersion": "kardinal.io/v1alpha1",
+            "kind": "Pipeline",
+            "metadata": {"name": "app", "namespace": "team"},
+            "spec": {"git": {"url": "https://github.com/myorg/gitops"}, "environments": [{"name": "dev"}]},
+            "status": {"environments": [{
+                "environment": "dev", "type": "config", "bundle": "c5", "version": "c5",
+                "verifiedAt": "2026-04-09T10:05:00Z",
+            }]},
+        }))
+        .unwrap();
+        let said = instead_of("dev", Some(&pipeline), &all).unwrap_err();
+        assert!(said.contains("or the one that brought what `dev` has"), "{said}");
+        assert_eq!(instead_of("prod", Some(&pipeline), &all), Ok(Some("c3".to_owned())));
+        all.retain(|bundle| name_of(&bundle.metadata) != "c3");
+        let said = instead_of("prod", None, &all).unwrap_err();
+        assert!(said.contains("the Bundle `c3` that is to be taken back is gone"), "{said}");
+    }
 }

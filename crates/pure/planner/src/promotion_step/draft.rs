@@ -246,7 +246,15 @@ impl<'a> Draft<'a> {
         let (pipeline, environment) = (&step.spec.pipeline, &step.spec.environment);
         let bundle = bundle?;
         let place = organisation::written_to(step, bundle.spec.kind());
+        let place = if self.was_forced() { place.forced() } else { place };
         key?.seal(&Claim { bundle, pipeline, environment, place, verified_at: now })
+    }
+
+    /// Whether the change came in spite of a closed gate.
+    fn was_forced(&self) -> bool {
+        let evidence = self.status.evidence.as_ref();
+        let gates = evidence.and_then(|evidence| evidence.policy_gates.as_ref());
+        gates.into_iter().flatten().any(|gate| gate.forced_by.is_some())
     }
 
     pub(super) fn block(&mut self, message: &str) {

@@ -109,7 +109,7 @@ pub(super) fn at_merge(
         let gate = Gate { name: &answer.name, source: Source::Organisation(answer) };
         let evidence = gate.evidence(snapshot.step, at);
         match answer.changed_at.filter(|changed_at| changed_at.as_second() >= at.as_second()) {
-            Some(changed_at) => before_the_change(evidence, changed_at, green),
+            Some(changed_at) => before_the_change(evidence, (changed_at, at), green),
             None => evidence,
         }
     });
@@ -117,12 +117,29 @@ pub(super) fn at_merge(
     gates.chain(disregarded(snapshot, at, pull_request)).map(forced).collect()
 }
 
-/// What is known of a gate that was changed after a merge: what it asks now is not what it asked then.
-fn before_the_change(evidence: GateEvidence, changed_at: Timestamp, green: bool) -> GateEvidence {
-    let changed = format!("the gate was changed at {changed_at:.0}, not before the merge");
-    let (result, reason) = match green {
-        true => (GateResult::Pass, format!("the check was green at the merge; {changed}")),
-        false => (GateResult::Fail, format!("what it said at the merge is not known: {changed}")),
+/// What is known of a gate that was changed after a merge: what it asks now is not what it asked then. Of two things in the
+/// same second nobody knows which came first, so that nothing was passed and nobody is accused.
+fn before_the_change(
+    evidence: GateEvidence,
+    (changed_at, at): (Timestamp, Timestamp),
+    green: bool,
+) -> GateEvidence {
+    let is_later = changed_at.as_second() > at.as_second();
+    let (result, reason) = match (green, is_later) {
+        (true, true) => (
+            GateResult::Pass,
+            format!("the check was green at the merge; the gate was changed later, at {changed_at:.0}"),
+        ),
+        (false, true) => (
+            GateResult::Fail,
+            format!("what it said at the merge is not known: the gate was changed later, at {changed_at:.0}"),
+        ),
+        (_, false) => (
+            GateResult::Fail,
+            format!(
+                "what it said at the merge is not known: the gate was changed in the same second, at {changed_at:.0}"
+            ),
+        ),
     };
     GateEvidence { result, reason: Some(reason), evaluated_at: None, ..evidence }
 }

@@ -42,7 +42,10 @@ pub(super) fn take_up(snapshot: &Snapshot<'_>) -> Option<Plan> {
 pub(super) fn is_in(snapshot: &Snapshot<'_>, found: &PullRequest) -> bool {
     let is_older = change::since(snapshot)
         .is_some_and(|since| found.merged_at.is_none_or(|merged_at| merged_at < since));
-    found.state == PullRequestState::Merged && found.base == change::base_branch(snapshot.step) && !is_older
+    found.state == PullRequestState::Merged
+        && found.base == change::base_branch(snapshot.step)
+        && !waiting::is_of_another_branch(snapshot, found)
+        && !is_older
 }
 
 /// The step goes on as if it had waited for the merge.

@@ -9,8 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{Approval, Bundle, BundleType, GateStage, Pipeline, PolicyGate, PromotionStep};
 use kardinal_object::name_of;
 use kardinal_policy::{
-    EnvironmentFacts, Facts, Target, Written, decide, detail, guards, is_skip_permission, recheck_interval,
-    speaks_for_organisation,
+    EnvironmentFacts, Facts, Target, Written, at_place, decide, detail, guards, is_skip_permission,
+    recheck_interval, speaks_for_organisation,
 };
 
 use super::draft::Draft;
@@ -173,12 +173,13 @@ fn in_question<'a>(ground: &Ground<'a>) -> Vec<&'a PolicyGate> {
 fn required(ground: &Ground<'_>, templates: &[&PolicyGate], steps: &[PromotionStep]) -> Vec<Asked> {
     let Ground { step, bundle, pipeline, .. } = *ground;
     let upstreams = upstreams(ground, steps);
+    let own = target(step, bundle.spec.kind());
     let approval = step.spec.approval.unwrap_or_default();
     let mut asked = Vec::new();
     for &template in templates {
         match template.spec.when.unwrap_or_default() {
             GateStage::PreDeploy => asked.push(Asked {
-                template: template.clone(),
+                template: at_place(template, &own),
                 environment: step.spec.environment.clone(),
                 approval,
                 upstreams: upstreams.clone(),
@@ -187,7 +188,7 @@ fn required(ground: &Ground<'_>, templates: &[&PolicyGate], steps: &[PromotionSt
                 let is_behind = |name: &&String| is_behind(template, name, bundle, steps);
                 let behind = upstreams.iter().filter(is_behind);
                 asked.extend(behind.map(|name| Asked {
-                    template: template.clone(),
+                    template: at_places(template, name, bundle, steps),
                     environment: name.clone(),
                     approval: approval_of(pipeline, name),
                     upstreams: vec![name.clone()],
@@ -200,6 +201,12 @@ fn required(ground: &Ground<'_>, templates: &[&PolicyGate], steps: &[PromotionSt
         (metadata.namespace.clone(), metadata.name.clone(), asked.environment.clone())
     });
     asked
+}
+
+/// A gate behind an environment, with the overrides that are meant for wherever the steps to it write.
+fn at_places(gate: &PolicyGate, upstream: &str, bundle: &Bundle, steps: &[PromotionStep]) -> PolicyGate {
+    let there = steps.iter().filter(|step| step.spec.environment == upstream);
+    there.fold(gate.clone(), |gate, step| at_place(&gate, &target(step, bundle.spec.kind())))
 }
 
 /// Whether a gate guards an environment before another one: by its name, or by where the Bundle's step there writes.

@@ -35,7 +35,8 @@ fn pull_request(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Effect> {
     }
     let close = waiting::close(snapshot, draft, why(snapshot));
     // Somebody may have merged it in the meantime; a forge takes closing it for done then.
-    let is_closed = || draft.output(draft::PR_STATE) == Some(draft::CLOSED) && snapshot.pull_request.is_none();
+    let is_closed =
+        || draft.output(draft::PR_STATE) == Some(draft::CLOSED) && snapshot.pull_request.is_none();
     close.or_else(|| is_closed().then(|| waiting::look(snapshot, draft)))
 }
 

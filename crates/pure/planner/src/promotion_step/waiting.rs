@@ -197,12 +197,23 @@ pub(super) fn settle(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_reques
         PullRequestState::Closed => {
             rejected(draft, snapshot, pull_request);
         }
+        PullRequestState::Merged if is_of_another_branch(snapshot, pull_request) => {
+            let (own, branch) = (change::branch_of(snapshot.step), &pull_request.branch);
+            draft.fail(None, format!("PR #{number} was merged from `{branch}` and not from `{own}`"));
+        }
         PullRequestState::Merged if pull_request.base != change::base_branch(snapshot.step) => {
             let (wanted, base) = (change::base_branch(snapshot.step), &pull_request.base);
             draft.fail(None, format!("PR #{number} was merged into `{base}` and not into `{wanted}`"));
         }
         PullRequestState::Merged => merged(draft, snapshot, pull_request),
     }
+}
+
+/// Whether what was merged never was the step's own: another pull request has its number. Once a branch is deleted, a forge
+/// may tell none, or a name of its own.
+pub(super) fn is_of_another_branch(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> bool {
+    let branch = pull_request.branch.as_str();
+    !branch.is_empty() && !branch.starts_with("refs/") && branch != change::branch_of(snapshot.step)
 }
 
 /// The base says it all already, so there is nothing to merge: the step goes on as if it had found that at once.
@@ -263,8 +274,8 @@ fn open_message(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> String {
     match (&snapshot.hold, strange) {
         (Some(hold), _) => format!("held: {}; PR #{number} waits", hold.why),
         (None, Some(strange)) => format!("PR #{number} waits for a person to look at it: {strange}"),
-        (None, None) if reviewed(&snapshot.step.spec) => format!("waiting for PR #{number} to be merged"),
         (None, None) => match gates::closed(snapshot).as_slice() {
+            [] if reviewed(&snapshot.step.spec) => format!("waiting for PR #{number} to be merged"),
             [] => format!("merging PR #{number}"),
             closed => format!("PR #{number} waits: held by {}", closed.join(", ")),
         },

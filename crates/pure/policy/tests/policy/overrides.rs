@@ -10,11 +10,8 @@ fn given(by: &str, stage: Option<&str>, expires: Option<&str>) -> GateOverride {
         reason: format!("incident of {by}"),
         stage: stage.map(str::to_owned),
         expires_at: expires.map(at),
-        created_at: None,
         created_by: Some(by.to_owned()),
-        namespace: None,
-        pipeline: None,
-        bundle: None,
+        ..GateOverride::default()
     }
 }
 

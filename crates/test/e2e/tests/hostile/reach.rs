@@ -31,20 +31,29 @@ fn message(step: &PromotionStep) -> String {
     step.status.as_ref().and_then(|status| status.message.clone()).unwrap_or_default()
 }
 
+/// A Secret that its owner lets go to these hosts.
+fn secret(hosts: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "ours", "annotations": {"kardinal.io/hosts": hosts}},
+        "data": {"token": "czNjcmV0"},
+    })
+}
+
 /// What the step says about a task at this URL.
 async fn told(world: &World, policy: Policy, url: &str, hosts: &str) -> anyhow::Result<String> {
     world.stop_controllers().await;
     world.workshop.reach_only(policy);
     world.start_controllers().await?;
     let shop = Shop::open(world, &["dev"]).await?;
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "ours", "annotations": {"kardinal.io/hosts": hosts}},
-        "data": {"token": "czNjcmV0"},
-    });
-    shop.story.apply(&secret).await?;
+    shop.story.apply(&secret(hosts)).await?;
     shop.pipeline(pipeline(url)).await?;
     shop.release("my-app-v1-29-0", "1.29.0", json!({})).await?;
+    blocked(&shop).await
+}
+
+/// What the step says when it is blocked.
+async fn blocked(shop: &Shop<'_>) -> anyhow::Result<String> {
     let step = shop
         .step("my-app-v1-29-0", "dev", "is blocked", |step| {
             let conditions = step.status.iter().flat_map(|status| &status.conditions);
@@ -106,18 +115,40 @@ fn a_secret_is_not_sent_where_its_annotation_does_not_say() -> anyhow::Result<()
 }
 
 #[test]
+fn the_credentials_of_a_repository_are_not_sent_where_their_annotation_does_not_say() -> anyhow::Result<()> {
+    let stranger = TcpListener::bind("127.0.0.1:0")?;
+    stranger.set_nonblocking(true)?;
+    let url = format!("http://{}/team/app.git", stranger.local_addr()?);
+    in_memory(promotions(), async |world| {
+        let shop = Shop::open(world, &["dev"]).await?;
+        shop.story.apply(&secret("github.com,*.example.com")).await?;
+        let git = json!({"url": url, "provider": "gitea", "secretRef": {"name": "ours"}});
+        shop.story
+            .apply(&json!({
+                "apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline", "metadata": {"name": APP},
+                "spec": {"git": git, "environments": [{"name": "dev"}]},
+            }))
+            .await?;
+        shop.release("my-app-v1-29-0", "1.29.0", json!({})).await?;
+        let said = blocked(&shop).await?;
+        for part in ["`ours`", "`127.0.0.1`", "kardinal.io/hosts", "github.com"] {
+            ensure!(said.contains(part), "`{part}` is missing in: {said}");
+        }
+        ensure!(!said.contains("s3cret"), "{said}");
+        Ok(())
+    })?;
+    ensure!(stranger.accept().is_err(), "nobody was called");
+    Ok(())
+}
+
+#[test]
 fn a_url_that_hides_where_it_leads_gets_no_token() -> anyhow::Result<()> {
     let (own, stranger) = (TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?);
     stranger.set_nonblocking(true)?;
     let (own, port) = (own.local_addr()?, stranger.local_addr()?.port());
     in_memory(promotions(), async |world| {
         let shop = Shop::open(world, &["dev"]).await?;
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "ours", "annotations": {"kardinal.io/hosts": own.to_string()}},
-            "data": {"token": "czNjcmV0"},
-        });
-        shop.story.apply(&secret).await?;
+        shop.story.apply(&secret(&own.to_string())).await?;
         let git = json!({"url": format!("http://{own}/team/app.git"), "secretRef": {"name": "ours"}});
         shop.story
             .apply(&json!({

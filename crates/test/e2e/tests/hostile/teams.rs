@@ -1,5 +1,8 @@
 //! One team's calls hang for ever: the others do not notice, and the program still ends when it is asked to.
 
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,9 +13,10 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kardinal_api::kardinal::{Bundle, BundlePhase};
 use kardinal_controllers::Settings;
+use kardinal_testkit::outside::Seedling;
 use kardinal_testkit::requests::{Fate, Kind, Requests};
-use kardinal_testkit::shop::{APP, IMAGE};
-use kardinal_testkit::world::{in_memory_overheard, promotions};
+use kardinal_testkit::shop::{APP, IMAGE, kustomization};
+use kardinal_testkit::world::{in_memory_overheard, in_memory_real_time, promotions};
 use kardinal_testkit::{Shop, World, apply};
 use kube::Api;
 use kube::api::PostParams;
@@ -367,4 +371,144 @@ fn an_end_that_is_asked_for_comes_within_seconds_whatever_hangs() -> anyhow::Res
             })
             .await
     })
+}
+
+/// What of a team hangs outside, where no request of a controller can be held up instead.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hanging {
+    /// Custom tasks whose callee takes the call and says nothing.
+    Tasks,
+    /// Clusters that take the connection and say nothing.
+    Clusters,
+    /// Programs that render and never end.
+    Renderings,
+}
+
+/// Somebody who takes every connection and never says a word, and a program that notes that it was started and never ends.
+struct Silence {
+    address: SocketAddr,
+    calls: Arc<AtomicUsize>,
+    folder: tempfile::TempDir,
+}
+
+impl Silence {
+    async fn begin() -> anyhow::Result<Silence> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = calls.clone();
+        tokio::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok((connection, _)) = listener.accept().await {
+                open.push(connection);
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Ok(Silence { address, calls, folder: tempfile::tempdir()? })
+    }
+
+    fn program(&self) -> anyhow::Result<PathBuf> {
+        let program = self.folder.path().join("kustomize");
+        std::fs::write(&program, "#!/bin/sh\necho hangs >> \"${0%/*}/started\"\nexec sleep 600\n")?;
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
+        Ok(program)
+    }
+
+    /// How many hang by now, or have.
+    fn count(&self, what: Hanging) -> usize {
+        let lines = |file: &Path| std::fs::read_to_string(file).unwrap_or_default().lines().count();
+        match what {
+            Hanging::Tasks | Hanging::Clusters => self.calls.load(Ordering::Relaxed),
+            Hanging::Renderings => lines(&self.folder.path().join("started")),
+        }
+    }
+
+    /// The environment of a Pipeline that hangs.
+    fn environment(&self, what: Hanging, pipeline: &str) -> Value {
+        let edits = ["git-clone", "kustomize-set-image", "kustomize-build", "git-commit", "git-push"];
+        match what {
+            Hanging::Tasks => {
+                let config = json!({"url": format!("http://{}/", self.address), "timeout": "1h"});
+                json!({"name": "dev", "steps": [{"uses": "ask", "config": config}]})
+            }
+            Hanging::Clusters => {
+                let health = json!({"type": "resource", "cluster": pipeline});
+                json!({"name": "dev", "steps": [{"uses": "health-check"}], "health": health})
+            }
+            Hanging::Renderings => json!({"name": "dev", "steps": edits.map(|uses| json!({"uses": uses}))}),
+        }
+    }
+
+    /// A Secret that leads to the cluster that says nothing.
+    fn secret(&self, name: &str) -> Value {
+        let config = json!({
+            "clusters": [{"name": "c", "cluster": {"server": format!("https://{}", self.address)}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}], "current-context": "x",
+        });
+        let data = json!({"kubeconfig": config.to_string()});
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data})
+    }
+
+    /// A team in a namespace of its own whose promotions hang; waits until as many as may hang, hang.
+    async fn spread(&self, world: &World, what: Hanging) -> anyhow::Result<()> {
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(NOISY.to_owned());
+        Api::<Namespace>::all(world.client.clone()).create(&PostParams::default(), &namespace).await?;
+        let file = ("environments/dev/kustomization.yaml".to_owned(), kustomization("1.28.0"));
+        let seedling = Seedling::of(&[file])?;
+        for at in 0..HANGING {
+            // Each has a repository of its own, in which nobody waits for another one.
+            let name = format!("{NOISY}-{at}");
+            seedling.plant(&world.workshop, NOISY, &name)?;
+            apply(&world.client, NOISY, &self.secret(&name)).await?;
+            let mut manifest = pipeline(&name, &world.workshop.remote(NOISY, &name).url);
+            manifest["spec"]["environments"] = json!([self.environment(what, &name)]);
+            apply(&world.client, NOISY, &manifest).await?;
+            apply(&world.client, NOISY, &bundle(&name)).await?;
+        }
+        world
+            .eventually("as many hang as may", async || {
+                let count = self.count(what);
+                Ok(if count >= 8 { Ok(()) } else { Err(count.to_string()) })
+            })
+            .await
+    }
+}
+
+/// Time is real: a virtual one would run out at once for whoever waits for a socket or a program.
+fn cannot_stop_another(what: Hanging) -> anyhow::Result<()> {
+    in_memory_real_time(one_worker(), async |world, _| {
+        let silence = Silence::begin().await?;
+        if what == Hanging::Renderings {
+            world.stop_controllers().await;
+            world.workshop.render_with(silence.program()?);
+            world.start_controllers().await?;
+        }
+        let mut shop = Shop::open(world, &["dev"]).await?;
+        shop.run_workloads(&["dev"]);
+        silence.spread(world, what).await?;
+        shop.pipeline(pipeline(APP, "")).await?;
+        shop.release("my-app-v1-29-0", "1.29.0", json!({})).await?;
+        shop.phase("my-app-v1-29-0", BundlePhase::Verified).await?;
+        // Only a failing test waits that long.
+        let ended = tokio::time::timeout(Duration::from_secs(60), world.stop_controllers()).await;
+        ensure!(ended.is_ok(), "the controllers do not end");
+        shop.close().await
+    })
+}
+
+#[test]
+fn one_team_whose_tasks_hang_cannot_stop_another() -> anyhow::Result<()> {
+    cannot_stop_another(Hanging::Tasks)
+}
+
+#[test]
+fn one_team_whose_clusters_say_nothing_cannot_stop_another() -> anyhow::Result<()> {
+    cannot_stop_another(Hanging::Clusters)
+}
+
+#[test]
+fn one_team_whose_renderings_hang_cannot_stop_another() -> anyhow::Result<()> {
+    cannot_stop_another(Hanging::Renderings)
 }

@@ -1,5 +1,7 @@
 //! Attacks on the transport: bodies, heads and addresses that are too large.
 
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -100,8 +102,7 @@ fn large_heads_and_addresses() -> anyhow::Result<()> {
         }
     }
     // A client that never finishes its head does not keep others waiting.
-    let open: Vec<_> =
-        (0..50).map(|_| std::net::TcpStream::connect(&server.address)).collect::<Result<_, _>>()?;
+    let open: Vec<_> = (0..50).map(|_| TcpStream::connect(&server.address)).collect::<Result<_, _>>()?;
     server.still_answers()?;
     drop(open);
     let grown = server.peak_memory()?.saturating_sub(before);
@@ -131,6 +132,43 @@ fn many_requests_at_once() -> anyhow::Result<()> {
     })?;
     server.still_answers()?;
     unharmed(&up)
+}
+
+/// Connections that never finish their head take all places of their address.
+#[test]
+fn one_address_has_so_many_connections_to_each_port_and_no_more() -> anyhow::Result<()> {
+    const PLACES: usize = 4;
+    let up = Up::start(&["--max-connections-per-peer", &PLACES.to_string()])?;
+    let server = Server::of(&up)?;
+    let endpoints = up.kubeconfig.with_file_name("endpoints.json");
+    let endpoints: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(endpoints)?)?;
+    let web = endpoints["http"].as_str().context("the web side is on")?;
+    let probe = format!("curl -s -m 60 -o /dev/null -w '%{{http_code}}' {web}/healthz");
+    let list = format!("{} {}", server.curl(), server.url(MAPS));
+    let head: &[u8] = b"GET / HTTP/1.1\r\nX-Half: ";
+    let handshake: &[u8] = &[22, 3, 1, 2, 0, 1];
+    for (address, begun, ask) in
+        [(web.trim_start_matches("http://"), head, probe), (&*server.address, handshake, list)]
+    {
+        // Who came first is let in first, so all of these have their places when the next one asks.
+        let open: Vec<_> = (0..PLACES).map(|_| begin(address, begun)).collect::<Result<_, _>>()?;
+        let answer = run(&ask)?;
+        // Where no handshake comes first, it is told why, if the end of the connection does not overtake that.
+        let refused = answer == "000" || (answer == "503" && address != server.address);
+        ensure!(refused, "{address}: one more was answered `{answer}`");
+        drop(open);
+        // A place is free as soon as the server has seen the end.
+        let freed = (0..1000).any(|_| run(&ask).is_ok_and(|answer| answer == "200"));
+        ensure!(freed, "{address}: nobody is let in any more");
+    }
+    unharmed(&up)
+}
+
+/// What is begun here is never finished.
+fn begin(address: &str, with: &[u8]) -> std::io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.write_all(with)?;
+    Ok(stream)
 }
 
 fn run(line: &str) -> anyhow::Result<String> {

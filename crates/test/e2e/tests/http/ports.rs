@@ -3,22 +3,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use anyhow::{Context as _, ensure};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
-use super::{Web, ci_headers, now};
-
-impl Web {
-    /// Sends bytes as they are and reads until the server closes.
-    async fn raw(&self, request: &str) -> anyhow::Result<String> {
-        let mut stream = TcpStream::connect(self.url.trim_start_matches("http://")).await?;
-        stream.write_all(request.as_bytes()).await?;
-        let mut said = Vec::new();
-        // A server that does not read on may reset the connection behind its answer.
-        let _ = stream.read_to_end(&mut said).await;
-        Ok(String::from_utf8_lossy(&said).into_owned())
-    }
-}
+use super::{Web, ci_headers, now, signature};
 
 #[tokio::test]
 async fn unsigned_bodies_are_refused_before_they_are_read() -> anyhow::Result<()> {
@@ -43,6 +29,32 @@ async fn unsigned_bodies_are_refused_before_they_are_read() -> anyhow::Result<()
                  X-Hub-Signature-256: sha256=00\r\n\r\n";
     let said = web.raw(large).await?;
     ensure!(said.starts_with("HTTP/1.1 413 "), "{said}");
+    Ok(())
+}
+
+/// Nothing here says how long it takes: the server itself ends what nobody else would.
+#[tokio::test]
+async fn a_body_that_stops_arriving_is_given_up_and_keeps_nobody_waiting() -> anyhow::Result<()> {
+    let web = Web::start().await?;
+    let secret = web.key("webhook-secret")?;
+    let (token, key) = (web.key("api-token")?, web.key("api-signing-key")?);
+    let begun = [b'x'; 10];
+    let announced = |path: &str, headers: &[(&str, String)]| {
+        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1000\r\n{headers}\r\n{}",
+            String::from_utf8_lossy(&begun)
+        )
+    };
+    let signed = [("X-Hub-Signature-256", signature(&secret, &begun)?)];
+    let hook = announced("/webhooks", &signed);
+    let wish = announced("/api/v1/bundles", &ci_headers(&token, &key, now(), None, &begun)?);
+    let others = async { web.get("/healthz", None).await };
+    let (hook, wish, others) = tokio::try_join!(web.raw(&hook), web.raw(&wish), others)?;
+    for said in [hook, wish] {
+        ensure!(said.starts_with("HTTP/1.1 408 ") && said.contains("too slowly"), "{said}");
+    }
+    ensure!(others.0 == 200, "{others:?}");
     Ok(())
 }
 

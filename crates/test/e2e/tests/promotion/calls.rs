@@ -15,6 +15,8 @@ use kardinal_testkit::shop::fixture;
 use kardinal_testkit::world::{in_memory_real_time, on_kardinal_up, on_real_kubernetes, promotions};
 use kardinal_testkit::{Shop, World};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use crate::words::{approve, has_version, message, pipeline};
 
@@ -57,7 +59,7 @@ impl Runner {
             .route("/validate", post(Runner::answer))
             .route("/{*rest}", any(Runner::refuse))
             .with_state(self.clone());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         tokio::spawn(async move { axum::serve(listener, router).await });
         Ok(format!("http://{address}"))
@@ -204,4 +206,66 @@ async fn no_secret_for_strangers(world: &World) -> anyhow::Result<()> {
         "the secret is out: {calls:?}"
     );
     shop.close().await
+}
+
+/// What a step says in the end of a task at this URL that has so long to answer. Nothing is pushed.
+async fn said_of(world: &World, url: &str, timeout: &str) -> anyhow::Result<String> {
+    let shop = Shop::open(world, &["prod"]).await?;
+    let mut manifest = with_steps(url)?;
+    let config =
+        manifest.pointer_mut("/spec/environments/0/steps/2/config").context("run-tests has a config")?;
+    config["timeout"] = json!(timeout);
+    secret(&shop, "runner").await?;
+    shop.pipeline(manifest).await?;
+    shop.release("my-app-v1-29-0", "1.29.0", json!({})).await?;
+    let step = shop.state("my-app-v1-29-0", "prod", PromotionState::Failed).await?;
+    ensure!(shop.branches()? == ["main"], "{:?}", shop.branches()?);
+    has_version(&shop, "prod", "1.28.0").await?;
+    shop.close().await?;
+    Ok(message(&step))
+}
+
+#[test]
+fn an_answer_of_a_task_that_is_too_long_is_no_yes() -> anyhow::Result<()> {
+    in_memory_real_time(promotions(), async |world, _| {
+        let runner = Runner::default();
+        let url = runner.listen().await?;
+        let long = (200, json!({"success": true, "message": "x".repeat(70 << 10)}));
+        runner.will_answer(&[long.clone(), long.clone(), long]);
+        let said = said_of(world, &url, "5m").await?;
+        let wanted = "calling `run-tests` failed 3 times: the task's answer is longer than 65536 bytes";
+        ensure!(said == wanted, "{said}");
+        ensure!(runner.take().len() == 3);
+        Ok(())
+    })
+}
+
+/// Somebody who takes every call, says this much of an answer, and then nothing for ever.
+async fn falls_silent_after(beginning: &'static str) -> anyhow::Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((mut connection, _)) = listener.accept().await {
+            // An answer before the question is none, and whoever has hung up already does not want to hear it.
+            let _ = connection.read(&mut [0; 1024]).await;
+            let _ = connection.write_all(beginning.as_bytes()).await;
+            open.push(connection);
+        }
+    });
+    Ok(url)
+}
+
+#[test]
+fn a_task_whose_answer_does_not_come_within_its_timeout_does_not_answer() -> anyhow::Result<()> {
+    for beginning in ["", "HTTP/1.1 200 OK\r\ncontent-length: 40\r\n\r\n"] {
+        in_memory_real_time(promotions(), async |world, _| {
+            let url = falls_silent_after(beginning).await?;
+            let said = said_of(world, &url, "1s").await?;
+            let wanted = "calling `run-tests` failed 3 times: the task does not answer: ";
+            ensure!(said.starts_with(wanted), "after {beginning:?}: {said}");
+            Ok(())
+        })?;
+    }
+    Ok(())
 }

@@ -1,9 +1,12 @@
 //! Configuration that comes from a repository of its own, alone or with an image.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use anyhow::ensure;
 use kardinal_api::kardinal::{BundlePhase, BundleType, PromotionState};
 use kardinal_planner::bundle::why;
 use kardinal_testkit::shop::{APP, IMAGE, fixture};
+use kardinal_testkit::world::{in_memory_real_time, promotions};
 use kardinal_testkit::{Shop, World, in_three_worlds};
 use serde_json::{Value, json};
 
@@ -15,6 +18,7 @@ in_three_worlds!(promotions: a_config_commit_is_laid_over);
 in_three_worlds!(promotions: an_image_with_its_configuration);
 in_three_worlds!(promotions: a_config_commit_that_does_not_fit);
 in_three_worlds!(promotions: back_to_the_configuration_before);
+in_three_worlds!(promotions: back_through_an_environment_that_has_gone_on);
 in_three_worlds!(promotions: a_short_commit_id_is_resolved_and_one_that_cannot_be_fails_the_bundle);
 
 const CONFIG: &str = "app-config";
@@ -157,6 +161,35 @@ async fn back_to_the_configuration_before(world: &World) -> anyhow::Result<()> {
     shop.close().await
 }
 
+async fn back_through_an_environment_that_has_gone_on(world: &World) -> anyhow::Result<()> {
+    let (shop, first) = opened(world, LIMITS).await?;
+    let limits = |cpu: &str| RAISED.replace("cpu: 500m", &format!("cpu: {cpu}"));
+    let second = shop.push(CONFIG, "main", "Double", &[("limits.yaml", Some(&limits("1000m")))])?;
+    let third = shop.push(CONFIG, "main", "Double again", &[("limits.yaml", Some(&limits("2000m")))])?;
+    shop.pipeline(pipeline(json!([{"name": "dev"}, {"name": "prod"}]))).await?;
+    for (name, sha) in [("my-app-config-1", &first), ("my-app-config-2", &second)] {
+        let mut bundle = bundle(&shop, sha)?;
+        bundle["metadata"]["name"] = json!(name);
+        shop.story.apply(&bundle).await?;
+        shop.phase(name, BundlePhase::Verified).await?;
+    }
+    let mut further = bundle(&shop, &third)?;
+    further["metadata"]["name"] = json!("my-app-config-3");
+    further["spec"]["intent"] = json!({"target": "dev"});
+    shop.story.apply(&further).await?;
+    shop.phase("my-app-config-3", BundlePhase::Verified).await?;
+    ensure!(shop.file("environments/dev/limits.yaml").await? == limits("2000m"));
+
+    let back = wish(&shop, None, false).await?;
+    shop.phase(&back, BundlePhase::Verified).await?;
+    for name in ["dev", "prod"] {
+        let limits = shop.file(&format!("environments/{name}/limits.yaml")).await?;
+        ensure!(limits == RAISED, "{name}: {limits}");
+    }
+    shop.fsck()?;
+    shop.close().await
+}
+
 async fn a_short_commit_id_is_resolved_and_one_that_cannot_be_fails_the_bundle(
     world: &World,
 ) -> anyhow::Result<()> {
@@ -183,4 +216,46 @@ async fn a_short_commit_id_is_resolved_and_one_that_cannot_be_fails_the_bundle(
     let step = shop.find_step(NAME, "prod").await?.and_then(|step| step.status).unwrap_or_default();
     ensure!(step.outputs.get("configCommit") == Some(&sha), "{:?}", step.outputs);
     shop.close().await
+}
+
+/// Stands in for kustomize: prints the files and the empty folders that it sees, and what the new file says.
+const LISTING: &str =
+    "#!/bin/sh\ncd \"$2\" && find . -type f -o -type d -empty | sort && cat flags/new.yaml\n";
+
+#[test]
+fn config_merge_then_kustomize_build_sees_new_folders_and_no_removed_files() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = folder.path().join("kustomize");
+    std::fs::write(&program, LISTING)?;
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
+    in_memory_real_time(promotions(), async |world, _| {
+        world.stop_controllers().await;
+        world.workshop.render_with(program);
+        world.start_controllers().await?;
+        // Production has the limits as the commit before has them.
+        let (shop, _) = opened(world, RAISED).await?;
+        let old = [("environments/prod/old/a.yaml", Some("a: 1\n"))];
+        shop.push(&shop.repository, "main", "a folder", &old)?;
+        shop.push(CONFIG, "main", "a folder", &[("old/a.yaml", Some("a: 1\n"))])?;
+        let files = [("limits.yaml", None), ("old/a.yaml", None), ("flags/new.yaml", Some("new: true\n"))];
+        let sha = shop.push(CONFIG, "main", "Flags instead of limits", &files)?;
+        let tasks =
+            ["git-clone", "config-merge", "kustomize-build", "git-commit", "git-push", "health-check"];
+        let steps = tasks.map(|uses| json!({"uses": uses}));
+        shop.pipeline(pipeline(json!([{"name": "prod", "steps": steps}]))).await?;
+        shop.story.apply(&bundle(&shop, &sha)?).await?;
+        shop.phase(NAME, BundlePhase::Verified).await?;
+        let rendered = shop.file("environments/prod/rendered.yaml").await?;
+        ensure!(rendered == "./flags/new.yaml\n./kustomization.yaml\nnew: true\n", "{rendered}");
+        // The same is in the commit.
+        ensure!(shop.file("environments/prod/flags/new.yaml").await? == "new: true\n");
+        for gone in ["limits.yaml", "old/a.yaml"] {
+            ensure!(
+                shop.file(&format!("environments/prod/{gone}")).await.is_err(),
+                "`{gone}` is still there"
+            );
+        }
+        shop.fsck()?;
+        shop.close().await
+    })
 }

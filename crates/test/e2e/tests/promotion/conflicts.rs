@@ -3,7 +3,9 @@
 use anyhow::{Context as _, ensure};
 use kardinal_api::forge::PullRequestState;
 use kardinal_api::kardinal::{BundlePhase, PromotionState};
+use kardinal_testkit::requests::Fate;
 use kardinal_testkit::shop::kustomization;
+use kardinal_testkit::world::{in_memory_overheard, promotions};
 use kardinal_testkit::{Shop, World, in_three_worlds};
 use serde_json::json;
 
@@ -101,4 +103,40 @@ async fn a_strangers_commit_on_our_branch_is_left_alone(world: &World) -> anyhow
     ensure!(status.head_commit.as_deref() == Some(theirs.as_str()), "{status:?}");
     ensure!(status.state == Some(PullRequestState::Open) && request.spec.comments.is_empty(), "{status:?}");
     shop.close().await
+}
+
+/// Until the first pull request conflicts, nothing that the controllers want of one arrives: they would merge it at once.
+#[test]
+fn audit_pull_requests_of_two_pinned_bundles_are_merged_although_a_stranger_pushes_in_between()
+-> anyhow::Result<()> {
+    const NEXT: &str = "my-app-v1-30-0";
+    in_memory_overheard(promotions(), async |world, requests| {
+        let mut shop = Shop::open(world, &["prod"]).await?;
+        shop.run_workloads(&["prod"]);
+        shop.pipeline(pipeline(json!([{"name": "prod", "pr": true}]))).await?;
+        requests.judged_by(|heard| {
+            let is_wish = heard.what.starts_with("PATCH ") && heard.what.contains("/pullrequests/");
+            if is_wish && !heard.what.contains("/status") { Fate::Lost } else { Fate::Pass }
+        });
+        let pinned = json!({"metadata": {"annotations": {"kardinal.io/pin": "true"}}});
+        shop.release(BUNDLE, "1.29.0", pinned.clone()).await?;
+        shop.state(BUNDLE, "prod", PromotionState::WaitingForMerge).await?;
+        shop.release(NEXT, "1.30.0", pinned).await?;
+        says(&shop, NEXT, "prod", &format!("waiting for `{BUNDLE}` to leave `prod`: its PR #1 is open"))
+            .await?;
+        let theirs = kustomization("1.28.5");
+        shop.push(&shop.repository, "main", "a hotfix by hand", &[(FILE, Some(&theirs))])?;
+        requests.judged_by(|_| Fate::Pass);
+
+        for bundle in [BUNDLE, NEXT] {
+            shop.phase(bundle, BundlePhase::Verified).await?;
+            let state = shop.request(bundle, "prod").await?.status.and_then(|status| status.state);
+            ensure!(state == Some(PullRequestState::Merged), "{bundle}: {state:?}");
+        }
+        let comments = shop.request(BUNDLE, "prod").await?.spec.comments;
+        ensure!(comments.iter().any(|comment| comment.body.contains("Rebuilt by kardinal")), "{comments:?}");
+        has_version(&shop, "prod", "1.30.0").await?;
+        shop.fsck()?;
+        shop.close().await
+    })
 }

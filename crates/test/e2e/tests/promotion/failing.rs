@@ -14,6 +14,7 @@ use crate::words::{approve, has_version, message, pipeline, record, says, why};
 
 in_three_worlds!(promotions: a_sick_version_is_taken_back);
 in_three_worlds!(promotions: a_failed_rollback_is_the_end);
+in_three_worlds!(promotions: a_sick_version_is_taken_back_when_the_newer_one_fails_on_its_way);
 in_three_worlds!(promotions: the_first_bundle_has_nothing_to_go_back_to);
 in_three_worlds!(promotions: closing_a_pr_without_merging_rejects_the_bundle_and_keeps_upstream_as_it_is);
 in_three_worlds!(promotions: closing_a_pr_without_merging_takes_upstream_back_where_on_reject_says_rollback);
@@ -109,6 +110,42 @@ async fn a_failed_rollback_is_the_end(world: &World) -> anyhow::Result<()> {
     shop.phase(BACK, BundlePhase::Failed).await?;
     let names = names(&shop).await?;
     ensure!(names == [GOOD, BACK, BAD], "a rollback of a rollback: {names:?}");
+    shop.close().await
+}
+
+async fn a_sick_version_is_taken_back_when_the_newer_one_fails_on_its_way(
+    world: &World,
+) -> anyhow::Result<()> {
+    const NEWER: &str = "my-app-v1-31-0";
+    const BACK: &str = "my-app-v1-29-0-rollback-40c319e3";
+    let mut shop = settled(world).await?;
+    shop.run_workloads(&["dev"]);
+    shop.release(BAD, "1.30.0", json!({})).await?;
+    approve(&shop, BAD, "prod").await?;
+    says(&shop, BAD, "prod", "still runs 1.29.0").await?;
+    // The next one comes before it is known that prod is not well, and does not start in dev.
+    world.advance(SignedDuration::from_mins(5)).await;
+    shop.release(NEWER, "1.31.0-broken", json!({})).await?;
+    says(&shop, NEWER, "dev", "degraded: ").await?;
+    world.advance(SignedDuration::from_mins(6)).await;
+    shop.phase(BAD, BundlePhase::Failed).await?;
+    shop.told("RollbackNotNeeded", NEWER).await?;
+    ensure!(!names(&shop).await?.contains(&BACK.to_owned()), "it would fight with `{NEWER}`");
+
+    world.advance(SignedDuration::from_mins(5)).await;
+    shop.phase(NEWER, BundlePhase::Failed).await?;
+    if let Err(e) = shop.told("RollingBack", BACK).await {
+        let bad = shop.bundle(BAD).await?;
+        let newer = shop.bundle(NEWER).await?;
+        anyhow::bail!("{e}: {:?} {:#?} {:#?}", names(&shop).await?, bad.status, newer.status);
+    }
+    shop.run_workloads(&ALL);
+    approve(&shop, BACK, "prod").await?;
+    shop.phase(BACK, BundlePhase::Verified).await?;
+    for name in ALL {
+        has_version(&shop, name, "1.29.0").await?;
+    }
+    shop.fsck()?;
     shop.close().await
 }
 

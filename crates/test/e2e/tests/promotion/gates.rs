@@ -101,6 +101,7 @@ async fn somebody_passes_a_gate(world: &World) -> anyhow::Result<()> {
         who: "alice",
         stage: Some("prod"),
         expires: None,
+        place: None,
         only: Some(&bundle),
     };
     // The patch holds only for the gate as it was seen, and the gate is evaluated all the time: try again, as the

@@ -14,6 +14,7 @@ use crate::words::{has_version, message, pipeline, says};
 
 in_three_worlds!(promotions: a_pause_holds_at_every_phase);
 in_three_worlds!(promotions: paused_in_the_spec);
+in_three_worlds!(promotions: a_pause_ends_when_its_label_is_taken_away_or_names_another_pipeline);
 
 const BUNDLE: &str = "my-app-v1-29-0";
 const ALL: [&str; 3] = ["dev", "staging", "prod"];
@@ -110,6 +111,30 @@ async fn a_pause_holds_at_every_phase(world: &World) -> anyhow::Result<()> {
     shop.deploy("prod", "1.29.0").await?;
     shop.phase(BUNDLE, BundlePhase::Verified).await?;
     has_version(&shop, "prod", "1.29.0").await?;
+    shop.close().await
+}
+
+async fn a_pause_ends_when_its_label_is_taken_away_or_names_another_pipeline(
+    world: &World,
+) -> anyhow::Result<()> {
+    let mut shop = Shop::open(world, &["dev"]).await?;
+    shop.run_workloads(&["dev"]);
+    shop.pipeline(pipeline(json!([{"name": "dev"}]))).await?;
+    let gates: Api<PolicyGate> = Api::namespaced(world.client.clone(), &world.namespace);
+    let edits = [
+        (BUNDLE, "1.29.0", json!({"kardinal.io/freeze": null})),
+        ("my-app-v1-30-0", "1.30.0", json!({"kardinal.io/pipeline": "another"})),
+    ];
+    for (name, version, labels) in edits {
+        pause(&shop).await?;
+        shop.release(name, version, json!({})).await?;
+        says(&shop, name, "dev", "held: ").await?;
+        let patch = json!({"metadata": {"labels": labels}});
+        gates.patch("freeze-my-app", &PatchParams::default(), &Patch::Merge(&patch)).await?;
+        shop.phase(name, BundlePhase::Verified).await?;
+        has_version(&shop, "dev", version).await?;
+        gates.delete("freeze-my-app", &DeleteParams::default()).await?;
+    }
     shop.close().await
 }
 

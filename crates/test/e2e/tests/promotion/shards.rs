@@ -21,7 +21,7 @@ use crate::words::{has_version, pipeline};
 const LEASE: &str = "kardinal-agent-eu-cluster";
 
 /// A cluster with nothing but workloads.
-async fn workloads(
+pub(crate) async fn workloads(
     world: &World,
     shop: &Shop<'_>,
 ) -> anyhow::Result<(kardinal_apiserver::Server, Simulator)> {

@@ -63,9 +63,10 @@ fn without_strangers(content: &str) -> String {
     content.split_inclusive('\n').filter(|line| !line.starts_with(STRANGE)).collect()
 }
 
-/// What the promotions to an environment should have made of its files, one after the other.
+/// What the promotions to an environment should have made of its files, one after the other. A rollback goes back from the
+/// configuration that the environment has on record.
 fn expected(rest: &Rest<'_>, environment: &Environment) -> anyhow::Result<Files> {
-    let mut files = Files::first();
+    let (mut files, mut present) = (Files::first(), None);
     for (name, _) in rest.promotions(&environment.name) {
         let bundle = rest.bundle(&name)?;
         if let Some(version) = version(bundle) {
@@ -73,7 +74,8 @@ fn expected(rest: &Rest<'_>, environment: &Environment) -> anyhow::Result<Files>
         }
         let Some(number) = rest.configures(bundle)? else { continue };
         let here = rest.scenario.settings_at(number);
-        match taken_back(rest, bundle)?.filter(|other| *other != number) {
+        match present.filter(|_| rollback_of(bundle).is_some()) {
+            Some(other) if other == number => {}
             Some(other) => files.turn(&rest.scenario.settings_at(other), &here, environment.overlaid),
             None => {
                 files.flags.insert(number);
@@ -82,6 +84,9 @@ fn expected(rest: &Rest<'_>, environment: &Environment) -> anyhow::Result<Files>
                     false => files.settings.make(number),
                 }
             }
+        }
+        if recorded(bundle, &environment.name).is_some() {
+            present = Some(number);
         }
     }
     Ok(files)
@@ -92,17 +97,15 @@ fn rollback_of(bundle: &Bundle) -> Option<&str> {
     bundle.spec.provenance.as_ref()?.rollback_of.as_deref()
 }
 
-/// The number of the release whose configuration a rollback undoes.
-fn taken_back(rest: &Rest<'_>, bundle: &Bundle) -> anyhow::Result<Option<u64>> {
-    rollback_of(bundle).map_or(Ok(None), |name| rest.configures(rest.bundle(name)?))
+/// When a Bundle came to an environment, by its own record.
+fn recorded(bundle: &Bundle, environment: &str) -> Option<Timestamp> {
+    bundle.status.as_ref()?.environments.get(environment)?.promoted_at
 }
 
 /// What was recorded last is there. A Bundle that was superseded right after its push may not have written that down.
 fn is_recorded(rest: &Rest<'_>, environment: &Environment, files: &Files) -> anyhow::Result<()> {
     let name = &environment.name;
-    let recorded = |bundle: &Bundle| -> Option<Timestamp> {
-        bundle.status.as_ref()?.environments.get(name)?.promoted_at
-    };
+    let recorded = |bundle: &Bundle| recorded(bundle, name);
     let with_images = rest.bundles.iter().filter(|bundle| version(bundle).is_some());
     let latest = with_images.clone().filter_map(&recorded).max();
     // In virtual time two may arrive at the very same instant.
@@ -125,7 +128,12 @@ fn is_recorded(rest: &Rest<'_>, environment: &Environment, files: &Files) -> any
         files.version,
         rest.log
     );
-    let undone: Vec<&str> = rest.bundles.iter().filter_map(rollback_of).collect();
+    // A rollback undoes what the environment has, whichever Bundle it takes back.
+    let promoted: Vec<String> = rest.promotions(name).map(|(bundle, _)| bundle).collect();
+    let goes_back = |bundle: &String| rest.bundle(bundle).is_ok_and(|bundle| rollback_of(bundle).is_some());
+    let before = promoted.iter().rposition(goes_back).unwrap_or_default();
+    let passed = promoted.iter().take(before).map(String::as_str);
+    let undone: BTreeSet<&str> = rest.bundles.iter().filter_map(rollback_of).chain(passed).collect();
     for bundle in rest.bundles.iter().filter(|bundle| recorded(bundle).is_some()) {
         let number = rest.configures(bundle)?.filter(|_| !undone.contains(&name_of(bundle)));
         ensure!(

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Secret;
 use kardinal_api::forge::{READY, Repository};
 use kardinal_api::kardinal::{GitProvider, Pipeline, PolicyGate};
+use kardinal_object::can_be_name;
 use kardinal_planner::pipeline::{is_missing, task_secrets};
 use kardinal_planner::policy_gate::GUARDS;
 use kardinal_policy::{check_expression, is_template, time_zone};
@@ -56,6 +57,7 @@ fn route(pipeline: &Pipeline) -> Finding {
 }
 
 /// The Secrets that a Pipeline names, for Git, other clusters and tasks, each with the keys of which one must be there.
+/// A name that no Secret can have is told with the Pipeline, and nobody is asked for it.
 fn wanted(pipeline: &Pipeline) -> BTreeSet<(&str, Vec<&str>)> {
     let git = &pipeline.spec.git;
     let web = git.url.starts_with("https://") || git.url.starts_with("http://");
@@ -65,7 +67,7 @@ fn wanted(pipeline: &Pipeline) -> BTreeSet<(&str, Vec<&str>)> {
         pipeline.spec.environments.iter().filter_map(|one| one.health.as_ref()?.cluster.as_deref());
     let clusters = clusters.map(|cluster| (cluster, vec!["kubeconfig", "value"]));
     let tasks = task_secrets(pipeline).map(|(secret, key)| (secret, vec![key]));
-    git.chain(clusters).chain(tasks).collect()
+    git.chain(clusters).chain(tasks).filter(|(name, _)| can_be_name(name)).collect()
 }
 
 async fn secrets(server: &Server, pipeline: &Pipeline) -> Result<Vec<Finding>, Failure> {

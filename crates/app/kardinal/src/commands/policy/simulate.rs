@@ -8,9 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{
     Bundle, BundleSpec, PIPELINE_LABEL, Pipeline, PolicyGate, PolicyGateSpec, PromotionState,
 };
+use kardinal_object::name_of;
 use kardinal_planner::bundle::{Route, Template, Templates, last_verified};
-use kardinal_planner::explain::{display_version, roughly};
-use kardinal_policy::{EnvironmentFacts, Facts, evaluate, joint_window, parse_when, time_zone};
+use kardinal_planner::explain::{display_version, roughly, told_organisation};
+use kardinal_policy::{EnvironmentFacts, Facts, Scope, evaluate, joint_window, parse_when, time_zone};
 use kube::api::ListParams;
 use serde::Serialize;
 
@@ -107,22 +108,18 @@ fn simulate(seen: &Seen, arguments: &SimulateArguments, time: Timestamp) -> Resu
     let stop = route.stop(&arguments.env);
     let upstreams: Vec<String> =
         stop.map(|stop| stop.upstreams.iter().map(|&name| name.to_owned()).collect()).unwrap_or_default();
-    let mut bundle = bundle(seen, arguments, time)?;
+    let bundle = bundle(seen, arguments, time)?;
+    let mut told = Told::new(seen, &arguments.env, &bundle);
     if let Some(minutes) = arguments.soak_minutes {
-        soak(&mut bundle, &upstreams, time - SignedDuration::from_mins(i64::from(minutes)));
+        told.soak(&upstreams, time - SignedDuration::from_mins(i64::from(minutes)));
     }
-    let others = seen.bundles.iter().filter(|other| other.metadata.name != bundle.metadata.name);
-    let others: Vec<&Bundle> = others.collect();
-    let facts = Facts {
-        bundle: &bundle,
-        environment: EnvironmentFacts {
-            name: &arguments.env,
-            approval: stop.map(|stop| stop.environment.approval()).unwrap_or_default(),
-            upstreams: &upstreams,
-        },
-        previous: last_verified(&others, &arguments.env),
-        now: time,
+    let environment = EnvironmentFacts {
+        name: &arguments.env,
+        approval: stop.map(|stop| stop.environment.approval()).unwrap_or_default(),
+        upstreams: &upstreams,
     };
+    let facts = |scope: Scope| told.facts(scope, environment, time);
+    let (team, organisation) = (facts(Scope::Team), facts(Scope::Org));
     let gates: Vec<&PolicyGate> = seen.gates.iter().collect();
     // Gates that are newer than the Bundle are asked as well: the question is what they would say.
     let mut anew = bundle.clone();
@@ -130,8 +127,13 @@ fn simulate(seen: &Seen, arguments: &SimulateArguments, time: Timestamp) -> Resu
     let policy_namespaces = &arguments.policies.policy_namespaces;
     let templates = Templates::collect(&seen.pipeline, &anew, &gates, policy_namespaces);
     let guarding = templates.guarding(&arguments.env);
-    let answers: Vec<Answer> = guarding.iter().map(|template| answer(template, &facts)).collect();
-    let specs: Vec<&PolicyGateSpec> = guarding.iter().map(|template| &template.gate.spec).collect();
+    let asked: Vec<(&Template<'_>, &Facts<'_>)> = guarding
+        .iter()
+        .map(|template| (template, if template.scope == Scope::Org { &organisation } else { &team }))
+        .collect();
+    let answers: Vec<Answer> = asked.iter().map(|(template, facts)| answer(template, facts)).collect();
+    let specs: Vec<(&PolicyGateSpec, &Facts<'_>)> =
+        asked.iter().map(|(template, facts)| (&template.gate.spec, *facts)).collect();
     let is_open = answers.iter().all(|answer| answer.pass);
     Ok(Simulation {
         pipeline: seen.pipeline.metadata.name.clone().unwrap_or_default(),
@@ -139,7 +141,7 @@ fn simulate(seen: &Seen, arguments: &SimulateArguments, time: Timestamp) -> Resu
         version: Some(kardinal_policy::version(&bundle.spec)).filter(|version| !version.is_empty()),
         time,
         result: if is_open { "PASS" } else { BLOCKED },
-        next_window: if is_open { None } else { joint_window(&specs, &facts) },
+        next_window: if is_open { None } else { joint_window(&specs, time) },
         gates: answers,
     })
 }
@@ -173,13 +175,46 @@ fn bundle(seen: &Seen, arguments: &SimulateArguments, now: Timestamp) -> Result<
     Ok(bundle)
 }
 
-/// Pretends that the Bundle was verified in all upstreams at an instant.
-fn soak(bundle: &mut Bundle, upstreams: &[String], since: Timestamp) {
-    let environments = &mut bundle.status.get_or_insert_default().environments;
-    for name in upstreams {
-        let entry = environments.entry(name.clone()).or_default();
-        entry.state = Some(PromotionState::Verified);
-        entry.verified_at = Some(since);
+/// What gates are told: the Bundle, and the one that was verified last in the environment.
+struct Told {
+    /// The gates of the team: what stands in the objects.
+    team: (Bundle, Option<Bundle>),
+    /// The gates of the organisation: what of it carries a seal.
+    organisation: (Bundle, Option<Bundle>),
+}
+
+impl Told {
+    fn new(seen: &Seen, environment: &str, bundle: &Bundle) -> Told {
+        let others = seen.bundles.iter().filter(|other| other.metadata.name != bundle.metadata.name);
+        let others: Vec<Bundle> = others.cloned().collect();
+        let step = seen.steps.iter().find(|step| {
+            step.spec.bundle_ref == name_of(&bundle.metadata) && step.spec.environment == environment
+        });
+        let previous = last_verified(&others.iter().collect::<Vec<_>>(), environment).cloned();
+        Told {
+            team: (bundle.clone(), previous),
+            organisation: told_organisation(bundle, environment, step, &others),
+        }
+    }
+
+    /// Pretends that the Bundle was verified in all upstreams at an instant.
+    fn soak(&mut self, upstreams: &[String], since: Timestamp) {
+        for (bundle, _) in [&mut self.team, &mut self.organisation] {
+            let environments = &mut bundle.status.get_or_insert_default().environments;
+            for name in upstreams {
+                let entry = environments.entry(name.clone()).or_default();
+                entry.state = Some(PromotionState::Verified);
+                entry.verified_at = Some(since);
+            }
+        }
+    }
+
+    fn facts<'a>(&'a self, scope: Scope, environment: EnvironmentFacts<'a>, now: Timestamp) -> Facts<'a> {
+        let (bundle, previous) = match scope {
+            Scope::Org => &self.organisation,
+            Scope::Team => &self.team,
+        };
+        Facts { bundle, environment, previous: previous.as_ref(), now }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use kardinal_api::kardinal::PolicyGate;
-use kardinal_policy::{check_expression, time_zone};
+use kardinal_policy::{check_expression, check_recheck_interval, time_zone};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -75,7 +75,7 @@ fn one(file: &str, object: &Value) -> Tested {
             problems.extend(check_expression(&gate.spec.expression).err());
             let zone = gate.spec.time_zone.as_deref().map(time_zone).and_then(Result::err);
             problems.extend(zone.map(|problem| format!("spec.timeZone: {problem}")));
-            let interval = gate.spec.recheck_interval.as_ref().and_then(|interval| interval.parse().err());
+            let interval = check_recheck_interval(&gate.spec).err();
             problems.extend(interval.map(|problem| format!("spec.recheckInterval: {problem}")));
         }
     }

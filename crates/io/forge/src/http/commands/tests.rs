@@ -105,6 +105,28 @@ fn who_may_move_what() {
     assert_eq!(parse(hidden.as_bytes(), 9).unwrap().refused(&identity(false), protected).len(), 1);
 }
 
+/// Git keeps branches as files: one of these names leaves no room for `kardinal/<namespace>/<bundle>/<environment>`.
+#[test]
+fn no_branch_takes_the_place_of_those_that_kardinal_makes() {
+    let ask = |trusted: bool, name: &str, new: &str| {
+        let body = pkt(&format!("{ONE} {new} refs/heads/{name}")) + "0000";
+        let push = parse(body.as_bytes(), 1024).unwrap();
+        push.refused(&identity(trusted), |_| false).first().map(|rejected| rejected.reason)
+    };
+    for trusted in [false, true] {
+        for name in
+            ["kardinal", "Kardinal", "kardinal/team", "kardinal/team/app-1", "kardinal/team/app-1/prod/x"]
+        {
+            let reason = ask(trusted, name, TWO).unwrap_or_default();
+            assert!(reason.contains("kardinal/<namespace>/<bundle>/<environment>"), "{name}: {reason}");
+            assert_eq!(ask(trusted, name, ZERO), None, "one that is there can be deleted");
+        }
+        for name in ["kardinal/team/app-1/prod", "kardinals", "my/kardinal", "kardinal-2/x"] {
+            assert_eq!(ask(trusted, name, TWO), None, "{name}");
+        }
+    }
+}
+
 #[test]
 fn one_refused_ref_holds_the_whole_push() {
     let body = [

@@ -213,6 +213,30 @@ fn what_is_in_an_environment_is_judged_until_the_newer_one_stands_before_it() {
 }
 
 #[test]
+fn who_is_told_to_give_way_does_and_nobody_else() {
+    let all = ["dev", "staging", "prod"];
+    for (reached, gives_way) in [(0, true), (1, true), (2, false)] {
+        for pinned in [false, true] {
+            let mut world = two(bundle(NEW));
+            for environment in &all[..reached] {
+                world.set(OLD, environment, PromotionState::Verified);
+            }
+            world.set(OLD, all[reached], PromotionState::HealthChecking).promoted_at = Some(now());
+            let pin = yaml(&format!("{{kardinal.io/pin: '{pinned}'}}"));
+            world.bundle_mut(OLD).metadata.annotations = Some(pin);
+            world.pass(OLD);
+            let pipeline = world.pipeline.clone().unwrap();
+            let told = crate::bundle::gives_way(&pipeline, world.bundle(OLD), world.bundle(NEW));
+            world.pass(NEW);
+            world.pass(OLD);
+            let gave_way = world.phase(OLD) == Some(BundlePhase::Superseded);
+            assert_eq!(gave_way, gives_way && !pinned, "{}, pinned: {pinned}", all[reached]);
+            assert_eq!(told, gave_way, "{}, pinned: {pinned}", all[reached]);
+        }
+    }
+}
+
+#[test]
 fn environments_that_are_verified_need_nobody_else() {
     let mut world = two(intended(NEW, "{skip: [dev]}"));
     world.set(OLD, "dev", PromotionState::Verified);

@@ -389,6 +389,23 @@ fn a_rejection_beside_a_failure_does_not_keep_what_failed() {
     assert_eq!(marks, [None, None, Some(true)], "each environment has its own mark");
 }
 
+#[test]
+fn a_rejection_of_a_bundle_that_had_the_same_name_does_not_keep_what_failed() {
+    let mut world = world();
+    world.set(BAD, "dev", PromotionState::Verified);
+    fail(&mut world, "staging", true);
+    // The step of the deleted one waits for its forge, and counts as the one made last.
+    let mut left = world.steps.last().unwrap().clone();
+    left.metadata.name = Some(format!("{BAD}-staging-of-before"));
+    let status = left.status.as_mut().unwrap();
+    status.outputs.insert("rejected".to_owned(), "true".to_owned());
+    status.outputs.insert("bundleUid".to_owned(), "that-of-the-deleted-one".to_owned());
+    world.steps.push(left);
+    let plan = world.plan(BAD);
+    assert_eq!(targets(&plan), ["staging"]);
+    assert_eq!(plan.status.unwrap().conditions[0].reason, "StepFailed");
+}
+
 /// Takes `BAD` back in an environment, by hand.
 fn take_back(world: &mut World, environment: &str) -> String {
     let mut back = crate::intent::automatic_rollback(world.bundle(BAD), environment, world.bundle(GOOD));

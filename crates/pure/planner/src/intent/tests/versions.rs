@@ -1,5 +1,6 @@
 //! Sequences of promotions and rollbacks: which version comes next, and which never comes back.
 
+mod builds;
 mod ledger;
 
 use jiff::SignedDuration;

@@ -130,20 +130,26 @@ fn an_open_pull_request_of_which_nothing_is_left_to_change_is_closed() {
 
 #[test]
 fn what_a_gate_said_before_it_was_changed_is_not_known() {
-    for (green, result) in [(false, GateResult::Fail), (true, GateResult::Pass)] {
+    let (at, later) = ("2026-04-14T14:01:00Z", "2026-04-14T14:05:00Z");
+    for (green, changed, result, told_as) in [
+        (false, later, GateResult::Fail, "changed later, at 2026-04-14T14:05:00Z"),
+        (true, later, GateResult::Pass, "changed later, at 2026-04-14T14:05:00Z"),
+        // Nobody knows whether it was open when it was passed.
+        (true, at, GateResult::Fail, "not known: the gate was changed in the same second"),
+        (false, at, GateResult::Fail, "not known: the gate was changed in the same second"),
+    ] {
         let mut gate = gate("true", BEFORE);
-        gate.metadata.managed_fields = from(json!([{"manager": "kubectl", "time": "2026-04-14T14:05:00Z"}]));
+        gate.metadata.managed_fields = from(json!([{"manager": "kubectl", "time": changed}]));
         let mut scene = Scene::reviewed().opened().kept().asked(&[gate]);
         let state = if green { CommitState::Success } else { CommitState::Pending };
         scene.shown = Some(Shown { sha: open_pull_request().head, state, since: time(NOW) });
         scene.pass(SignedDuration::from_mins(10));
-        scene.pull_request = Some(merged_by("mallory", "2026-04-14T14:01:00Z"));
+        scene.pull_request = Some(merged_by("mallory", at));
         scene.plan();
         let gate = told(&scene, "never");
         assert_eq!((gate.result, gate.evaluated_at, gate.forced_by), (result, None, None), "{green}");
-        assert!(
-            gate.reason.unwrap_or_default().contains("changed at 2026-04-14T14:05:00Z, not before the merge")
-        );
+        let reason = gate.reason.unwrap_or_default();
+        assert!(reason.contains(told_as), "{reason}");
     }
 }
 

@@ -43,6 +43,26 @@ fn a_merge_is_the_approval() {
 }
 
 #[test]
+fn the_merge_of_another_pull_request_with_the_same_number_is_none_of_ours() {
+    let mut scene = Scene::reviewed().opened().kept();
+    scene.pull_request = Some(PullRequest { branch: "other".to_owned(), ..merged_pull_request() });
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::Failed);
+    assert!(scene.message().contains("was merged from `other`"), "{}", scene.message());
+    assert!(scene.status().promoted_at.is_none());
+}
+
+#[test]
+fn while_a_gate_holds_an_open_pull_request_the_step_says_so() {
+    let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).opened().kept();
+    assert_eq!(scene.message(), "waiting for PR #7 to be merged");
+    scene.set_gate("my-app-soak", closed());
+    let mut scene = scene.kept();
+    scene.plan();
+    assert!(scene.message().starts_with("PR #7 waits: held by "), "{}", scene.message());
+}
+
+#[test]
 fn a_restart_reads_the_pull_request_again() {
     let outcomes = [
         (merged_pull_request(), PromotionState::HealthChecking),

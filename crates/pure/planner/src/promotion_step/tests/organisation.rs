@@ -683,8 +683,9 @@ fn a_rollback_counts_only_if_there_is_something_to_go_back_to() {
     let mut good = bundle("v1", "2026-04-01T00:00:00Z", "1");
     let at = time("2026-04-01T01:00:00Z");
     let prod = place("environments/prod");
+    let unsealed = good.clone();
     let claim =
-        Claim { bundle: &good, pipeline: "my-app", environment: "prod", place: prod, verified_at: at };
+        Claim { bundle: &unsealed, pipeline: "my-app", environment: "prod", place: prod, verified_at: at };
     let seal = key.seal(&claim);
     good.status =
         from(json!({"environments": {"prod": {"verifiedAt": "2026-04-01T01:00:00Z", "seal": seal}}}));
@@ -699,6 +700,11 @@ fn a_rollback_counts_only_if_there_is_something_to_go_back_to() {
     };
     let mut unproven = good.clone();
     unproven.status.as_mut().unwrap().environments.get_mut("prod").unwrap().seal = None;
+    // What came in spite of a closed gate was verified, but the gates never let it in.
+    let mut forced = good.clone();
+    let seal_of_forced = key.seal(&Claim { place: prod.forced(), ..claim });
+    forced.status.as_mut().unwrap().environments.get_mut("prod").unwrap().seal = seal_of_forced;
+    assert_eq!(crate::seal::proven_at(&key, ("my-app", "prod"), &forced, prod), Some(at));
     for (bundle, others, real) in [
         (back("1", "v2"), vec![good.clone(), bad.clone()], true),
         (back("1", "nothing"), vec![good.clone(), bad.clone()], false),
@@ -706,6 +712,7 @@ fn a_rollback_counts_only_if_there_is_something_to_go_back_to() {
         (back("evil", "v2"), vec![good.clone(), bad.clone()], false),
         (back("1", "v2"), vec![unproven, bad.clone()], false),
         (back("1", "v2"), vec![bad.clone()], false),
+        (back("1", "v2"), vec![forced, bad.clone()], false),
     ] {
         let door = Door { pipeline: "my-app", environment: "prod", place: Some(prod) };
         let known = trusted(&key, &door, &bundle, &[], &others);
@@ -756,6 +763,31 @@ fn an_override_counts_where_the_organisation_wrote_it_and_for_whom() {
 }
 
 #[test]
+fn an_override_for_an_environment_counts_for_its_place_and_not_for_another_of_its_name() {
+    let overridden = |paths: &[&str], branches: &[&str]| {
+        let mut gate = gate("false", BEFORE);
+        gate.metadata.labels.as_mut().unwrap().remove("kardinal.io/applies-to");
+        gate.spec.applies_to = vec!["staging".to_owned(), "prod".to_owned()];
+        gate.spec.applies_to_paths = vec!["environments/staging".to_owned(), "environments/prod".to_owned()];
+        gate.spec.overrides =
+            from(json!([{"reason": "because", "stage": "staging", "paths": paths, "branches": branches}]));
+        gate
+    };
+    let staging = |path: &str| Scene::new(json!({"environment": "staging", "path": path}));
+    for (path, gate, open) in [
+        ("environments/staging", overridden(&["environments/staging"], &[]), true),
+        ("environments/staging", overridden(&["environments/*"], &["main"]), true),
+        ("environments/prod", overridden(&["environments/staging"], &["main"]), false),
+        // It does not say where.
+        ("environments/staging", overridden(&[], &[]), false),
+    ] {
+        let mut scene = staging(path).asked(&[gate]);
+        scene.plan();
+        assert_eq!(scene.state() == PromotionState::Promoting, open, "{path}: {}", scene.message());
+    }
+}
+
+#[test]
 fn what_the_gates_judge_is_the_directory_that_is_written_to() {
     for (path, written) in [
         ("environments/prod", "environments/prod"),
@@ -766,6 +798,6 @@ fn what_the_gates_judge_is_the_directory_that_is_written_to() {
     ] {
         let mut scene = Scene::new(json!({}));
         scene.step.spec.path = Some(path.to_owned());
-        assert_eq!(change::directory(&scene.step), written, "{path}");
+        assert_eq!(directory(&scene.step), written, "{path}");
     }
 }

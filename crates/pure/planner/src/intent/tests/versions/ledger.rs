@@ -3,7 +3,7 @@
 use super::*;
 
 /// Writes down what the environments have, as the Pipeline's controller does.
-fn note_down(life: &mut Life) {
+pub(super) fn note_down(life: &mut Life) {
     let bundles: Vec<&Bundle> = life.bundles.iter().collect();
     let all = ALL.iter().filter_map(|name| {
         let present = crate::intent::present(&life.pipeline, &bundles, name);
@@ -12,6 +12,31 @@ fn note_down(life: &mut Life) {
     let environments = all.collect();
     let status = kardinal_api::kardinal::PipelineStatus { environments, ..Default::default() };
     life.pipeline.status = Some(status);
+}
+
+/// The records as a program wrote them that did not know these fields yet.
+pub(super) fn without(life: &mut Life, fields: &[&str]) {
+    let mut status = serde_json::to_value(&life.pipeline.status).unwrap();
+    for record in status["environments"].as_array_mut().unwrap() {
+        let record = record.as_object_mut().unwrap();
+        record.retain(|field, _| !fields.contains(&field.as_str()));
+        for list in ["before", "earlier"] {
+            let entries = match record.get_mut(list) {
+                Some(serde_json::Value::Array(entries)) => entries.as_mut_slice(),
+                Some(entry) => std::slice::from_mut(entry),
+                None => &mut [],
+            };
+            for entry in entries {
+                entry.as_object_mut().unwrap().retain(|field, _| !fields.contains(&field.as_str()));
+            }
+        }
+    }
+    life.pipeline.status = serde_json::from_value(status).unwrap();
+}
+
+/// Deletes the Bundles of rollbacks.
+pub(super) fn delete_rollbacks(life: &mut Life) {
+    life.bundles.retain(|one| !one.metadata.name.as_deref().unwrap().contains("rollback"));
 }
 
 fn below(life: &Life) -> Vec<String> {
@@ -219,4 +244,166 @@ fn a_forge_whose_clock_is_behind_takes_nothing_off_the_record() {
     life.set(at, "prod", PromotionState::Verified, true);
     note_down(&mut life);
     assert_eq!(below(&life), ["2", "1"]);
+}
+
+#[test]
+fn rollback_and_promote_refuse_alike_what_a_deleted_rollback_took_back() {
+    let mut life = Life::of(&["1", "2"]);
+    note_down(&mut life);
+    assert_eq!(life.back("prod"), "1");
+    note_down(&mut life);
+    for version in ["3", "4"] {
+        life.release(version, &ALL);
+        note_down(&mut life);
+    }
+    delete_rollbacks(&mut life);
+    for environment in ALL {
+        let problem = life.wish(environment, Some("2"), false).unwrap_err();
+        let forward = life.forward(environment, Some("2"), false);
+        assert_eq!((problem.field.as_str(), forward.starts_with("force: ")), (FORCE, true), "{forward}");
+        assert!(problem.message.starts_with("`2` was taken back in `"), "{problem}");
+        assert_eq!(kardinal_policy::version(&life.wish(environment, Some("2"), true).unwrap().spec), "2");
+        for good in ["1", "3"] {
+            let back = life.wish(environment, Some(good), false).unwrap();
+            assert_eq!(kardinal_policy::version(&back.spec), good);
+        }
+    }
+}
+
+#[test]
+fn what_has_left_the_record_is_not_told_to_be_taken_back() {
+    let mut life = Life::new();
+    for version in ["1", "2", "3", "4", "5", "6", "7", "8"] {
+        life.release(version, &ALL);
+        note_down(&mut life);
+    }
+    assert_eq!(below(&life), ["7", "6", "5", "4", "3"]);
+    let back = life.wish("prod", Some("6"), false).unwrap();
+    assert_eq!(life.bring(back, "prod"), "6");
+    note_down(&mut life);
+    assert_eq!(below(&life), ["5", "4", "3"]);
+    let check = |life: &Life| {
+        for version in ["1", "2", "3", "5"] {
+            assert_eq!(life.forward("prod", Some(version), false), format!("new {version}"));
+            let back = life.wish("prod", Some(version), false).unwrap();
+            assert_eq!(kardinal_policy::version(&back.spec), version);
+        }
+        for version in ["7", "8"] {
+            let refused = life.forward("prod", Some(version), false);
+            assert!(refused.starts_with(&format!("force: `{version}` was taken back in")), "{refused}");
+        }
+    };
+    check(&life);
+    // The same where only the record tells of the rollback.
+    life.release("9", &ALL);
+    note_down(&mut life);
+    delete_rollbacks(&mut life);
+    check(&life);
+}
+
+#[test]
+fn a_record_that_begins_in_the_middle_tells_nothing_of_the_time_before() {
+    for fields in [&["earlier", "content", "forgottenUntil"] as &[&str], &["before", "earlier", "content"]] {
+        let mut life = Life::of(&["1", "2", "3", "4"]);
+        note_down(&mut life);
+        without(&mut life, fields);
+        for version in ["5", "6"] {
+            life.release(version, &ALL);
+            note_down(&mut life);
+        }
+        for version in ["1", "2", "3", "4", "5"] {
+            assert_eq!(life.forward("prod", Some(version), false), format!("new {version}"), "{fields:?}");
+        }
+        assert_eq!(life.back("prod"), "5");
+        life.release("7", &ALL);
+        note_down(&mut life);
+        delete_rollbacks(&mut life);
+        let refused = life.forward("prod", Some("6"), false);
+        assert!(refused.starts_with("force: `6` was taken back in"), "{fields:?}: {refused}");
+    }
+}
+
+#[test]
+fn a_rollback_to_what_has_left_the_record_goes_further_back_from_there() {
+    for is_noted in [true, false] {
+        let mut life = Life::new();
+        for version in ["0", "1", "2", "3", "4", "5", "6", "7", "8"] {
+            life.release(version, &ALL);
+            note_down(&mut life);
+        }
+        let back = life.wish("prod", Some("2"), false).unwrap();
+        assert_eq!(life.bring(back, "prod"), "2");
+        if is_noted {
+            note_down(&mut life);
+        }
+        assert_eq!(life.back("prod"), "1", "never forward");
+        note_down(&mut life);
+        assert_eq!(life.back("prod"), "0");
+    }
+}
+
+#[test]
+fn a_deleted_version_that_was_gone_back_to_brings_nothing_back_that_was_taken_back() {
+    let mut life = Life::of(&["1", "2", "3"]);
+    note_down(&mut life);
+    let back = life.wish("prod", Some("1"), false).unwrap();
+    life.bring(back, "prod");
+    note_down(&mut life);
+    life.bundles.remove(0);
+    let problem = life.wish("prod", None, false).unwrap_err();
+    assert!(problem.message.contains("no Bundle was verified in `prod` before"), "{problem}");
+    let refused = life.forward("prod", Some("2"), false);
+    assert!(refused.starts_with("force: `2` was taken back in"), "{refused}");
+}
+
+#[test]
+fn where_the_present_version_is_deleted_the_record_tells_what_was_taken_back() {
+    // The rollback is gone, and so is the version that came after it.
+    let mut life = Life::of(&["1", "2"]);
+    assert_eq!(life.back("prod"), "1");
+    life.release("3", &ALL);
+    note_down(&mut life);
+    delete_rollbacks(&mut life);
+    life.bundles.pop();
+    let refused = life.forward("prod", Some("2"), false);
+    assert!(refused.starts_with("force: `2` was taken back in"), "{refused}");
+    assert_eq!(life.forward("prod", Some("1"), false), "new 1");
+    // The rollback is gone, and so is the version that it brought back.
+    let mut life = Life::of(&["0", "1", "2"]);
+    assert_eq!(life.back("prod"), "1");
+    note_down(&mut life);
+    delete_rollbacks(&mut life);
+    life.bundles.remove(1);
+    assert_eq!(life.forward("prod", Some("0"), false), "new 0");
+    let refused = life.forward("prod", Some("2"), false);
+    assert!(refused.starts_with("force: `2` was taken back in"), "{refused}");
+}
+
+#[test]
+fn a_version_that_comes_again_and_is_replaced_before_it_is_verified_stays_good() {
+    for is_rollback in [false, true] {
+        let mut life = Life::of(&["1", "2"]);
+        note_down(&mut life);
+        let again = match is_rollback {
+            false => life.bundles[1].clone(),
+            true => {
+                life.release("broken", &ALL);
+                note_down(&mut life);
+                life.wish("prod", None, false).unwrap()
+            }
+        };
+        let at = life.add(Bundle { metadata: Default::default(), ..again });
+        life.bundles[at].metadata.name = Some("again".to_owned());
+        for environment in ALL {
+            life.set(at, environment, PromotionState::HealthChecking, true);
+        }
+        note_down(&mut life);
+        life.finish(at, BundlePhase::Superseded);
+        life.release("3", &ALL);
+        note_down(&mut life);
+        assert_eq!(below(&life), ["2", "1"]);
+        assert_eq!(life.forward("prod", Some("2"), false), "new 2");
+        assert_eq!(life.back("prod"), "2", "a rollback: {is_rollback}");
+        assert_eq!(life.back("prod"), "1");
+    }
 }

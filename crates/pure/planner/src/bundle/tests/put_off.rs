@@ -1,0 +1,249 @@
+//! A rollback that is put off because a newer Bundle is on its way to the environment.
+
+use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kardinal_api::kardinal::{Bundle, BundlePhase, PromotionState};
+
+use super::world::{World, bundle, line, now};
+use crate::bundle::{Effect, OFFER_AGAIN, Plan, refusal, refused};
+
+const GOOD: &str = "my-app-v1";
+const BAD: &str = "my-app-v2";
+const NEWER: &str = "my-app-v3";
+const NEWEST: &str = "my-app-v4";
+
+fn versioned(name: &str, seconds: i64) -> Bundle {
+    let mut bundle = bundle(name);
+    bundle.spec.artifacts.images[0].reference = format!("ghcr.io/myorg/{}", name.replace("-v", ":"));
+    bundle.metadata.creation_timestamp = Some(Time(now() + SignedDuration::from_secs(seconds)));
+    bundle
+}
+
+/// `BAD` has failed in `prod` while `NEWER` was in `dev`.
+fn world() -> World {
+    let bundles = vec![versioned(GOOD, 0), versioned(BAD, 5), versioned(NEWER, 9)];
+    let mut world = World::new(line(&["dev", "staging", "prod"]), bundles);
+    world.verify(GOOD, &["dev", "staging", "prod"]);
+    world.verify(BAD, &["dev", "staging"]);
+    world.set(BAD, "prod", PromotionState::HealthChecking);
+    world.pass(BAD);
+    world.pass(NEWER);
+    world.set(NEWER, "dev", PromotionState::Promoting);
+    world.pass(NEWER);
+    world.pass(BAD);
+    assert_eq!(
+        world.phase(BAD),
+        Some(BundlePhase::Promoting),
+        "somebody has to find out whether prod is well"
+    );
+    world.set(BAD, "prod", PromotionState::Failed).message = Some("not healthy".to_owned());
+    let plan = world.pass(BAD);
+    assert!(plan.effects.is_empty(), "{plan:?}");
+    assert!(plan.notes.iter().any(|note| note.reason == "RollbackNotNeeded"), "{plan:?}");
+    assert_eq!(world.phase(BAD), Some(BundlePhase::Failed));
+    assert_eq!(put_off(&world), waits_for(NEWER));
+    assert!(is_idle(&world.pass(BAD)));
+    world
+}
+
+fn waits_for(newer: &str) -> String {
+    format!("True RollbackNotNeeded: `prod` is not rolled back as long as `{newer}` is on its way there")
+}
+
+/// What is said of the rollback that is put off.
+fn put_off(world: &World) -> String {
+    let status = world.bundle(BAD).status.as_ref().unwrap();
+    let told = status.conditions.iter().find(|condition| condition.type_ == "RollbackPutOff").unwrap();
+    format!("{} {}: {}", told.status, told.reason, told.message)
+}
+
+fn is_idle(plan: &Plan) -> bool {
+    plan.effects.is_empty() && plan.status.is_none() && plan.notes.is_empty()
+}
+
+/// The rollback that a plan makes.
+fn made(plan: &Plan) -> &Bundle {
+    match plan.effects.as_slice() {
+        [Effect::CreateBundle(bundle)] => bundle,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// `BAD` makes exactly one Bundle that brings `prod` back, and says so.
+fn comes_back(world: &mut World, why: &str) {
+    let plan = world.pass(BAD);
+    let back = made(&plan);
+    assert_eq!(back.spec.intent.as_ref().unwrap().target.as_deref(), Some("prod"), "{why}");
+    assert_eq!(back.spec.artifacts, world.bundle(GOOD).spec.artifacts, "{why}");
+    assert_eq!(back.spec.provenance.as_ref().unwrap().rollback_of.as_deref(), Some(BAD), "{why}");
+    assert!(plan.notes.iter().any(|note| note.reason == "RollingBack"), "{why}: {plan:?}");
+    assert!(
+        put_off(world).starts_with("False RollingBack: `prod` goes back to what `my-app-v1` brought"),
+        "{why}"
+    );
+    assert_eq!(world.phase(BAD), Some(BundlePhase::Failed), "{why}");
+    assert_eq!(world.ready(BAD), "False StepFailed: prod: not healthy", "{why}");
+    let name = back.metadata.name.clone().unwrap();
+    assert!(is_idle(&world.pass(BAD)), "{why}");
+    // Somebody may not want it.
+    world.bundles.retain(|bundle| bundle.metadata.name.as_ref() != Some(&name));
+    assert!(is_idle(&world.pass(BAD)), "{why}");
+}
+
+#[test]
+fn a_version_that_failed_is_taken_back_when_the_newer_one_ends_before_it_arrives() {
+    let mut world = world();
+    world.set(NEWER, "dev", PromotionState::Failed);
+    world.pass(NEWER);
+    comes_back(&mut world, "it has failed");
+
+    let mut world = self::world();
+    world.bundle_mut(NEWER).metadata.deletion_timestamp = Some(Time(now()));
+    comes_back(&mut world, "it is being deleted");
+
+    let mut world = self::world();
+    world.bundles.retain(|bundle| bundle.metadata.name.as_deref() != Some(NEWER));
+    comes_back(&mut world, "it is gone");
+
+    let mut world = self::world();
+    world.bundle_mut(NEWER).status.as_mut().unwrap().phase = Some(BundlePhase::Superseded);
+    comes_back(&mut world, "it was taken back in dev");
+
+    // It stands before prod, and somebody closes its pull request.
+    let mut world = self::world();
+    for environment in ["dev", "staging"] {
+        world.set(NEWER, environment, PromotionState::Verified);
+    }
+    world.pass(NEWER);
+    assert!(is_idle(&world.pass(BAD)));
+    world.set(NEWER, "prod", PromotionState::Failed).outputs.insert("rejected".to_owned(), "true".to_owned());
+    world.pass(NEWER);
+    comes_back(&mut world, "it was rejected");
+}
+
+#[test]
+fn the_rollback_that_goes_further_is_the_newer_one() {
+    let mut world = world();
+    world.set(NEWER, "dev", PromotionState::HealthChecking);
+    world.set(NEWER, "dev", PromotionState::Failed);
+    let less = made(&world.pass(NEWER)).clone();
+    assert_eq!(less.spec.intent.as_ref().unwrap().target.as_deref(), Some("dev"));
+    let less = less.metadata.name.unwrap();
+    world.pass(&less);
+    let plan = world.pass(BAD);
+    assert!(plan.effects.is_empty() && plan.status.is_none(), "{plan:?}");
+    world.now = plan.wake.unwrap();
+    let back = made(&world.pass(BAD)).metadata.name.clone().unwrap();
+    world.pass(&back);
+    world.pass(&less);
+    assert_eq!(
+        (world.phase(&back), world.phase(&less)),
+        (Some(BundlePhase::Promoting), Some(BundlePhase::Superseded))
+    );
+}
+
+#[test]
+fn a_rollback_that_was_made_before_a_crash_is_not_made_again() {
+    let mut world = world();
+    world.set(NEWER, "dev", PromotionState::Failed);
+    world.pass(NEWER);
+    let status = world.bundle(BAD).status.clone();
+    let back = made(&world.pass(BAD)).metadata.name.clone().unwrap();
+    // What it has written down is lost.
+    world.bundle_mut(BAD).status = status;
+    world.pass(&back);
+    let plan = world.pass(BAD);
+    assert!(plan.effects.is_empty(), "{plan:?}");
+    assert_eq!(put_off(&world), format!("False RollingBack: `prod` goes back with the Bundle `{back}`"));
+    assert!(is_idle(&world.pass(BAD)));
+}
+
+#[test]
+fn one_that_has_arrived_is_answerable_for_the_environment() {
+    let mut world = world();
+    for environment in ["dev", "staging"] {
+        world.set(NEWER, environment, PromotionState::Verified);
+    }
+    world.set(NEWER, "prod", PromotionState::HealthChecking);
+    world.pass(NEWER);
+    let plan = world.pass(BAD);
+    assert!(plan.effects.is_empty() && plan.notes.is_empty(), "{plan:?}");
+    assert_eq!(put_off(&world), "False RollbackNotNeeded: `prod` has another version now");
+    world.set(NEWER, "prod", PromotionState::Failed);
+    let plan = world.pass(NEWER);
+    assert_eq!(made(&plan).spec.artifacts, world.bundle(GOOD).spec.artifacts);
+    assert!(is_idle(&world.pass(BAD)));
+    // The same if it is gone, and only the Pipeline knows.
+    let mut world = self::world();
+    world.bundles.retain(|bundle| bundle.metadata.name.as_deref() != Some(NEWER));
+    world.pipeline.as_mut().unwrap().status = Some(super::world::yaml(&format!(
+        "{{environments: [{{environment: prod, type: image, bundle: {NEWER}, version: '3', promotedAt: '{}'}}]}}",
+        world.now
+    )));
+    let plan = world.pass(BAD);
+    assert!(plan.effects.is_empty(), "{plan:?}");
+    assert_eq!(put_off(&world), "False RollbackNotNeeded: `prod` has another version now");
+}
+
+#[test]
+fn it_stays_put_off_while_somebody_else_is_on_the_way() {
+    let mut world = world();
+    world.bundles.push(versioned(NEWEST, 15));
+    world.pass(NEWEST);
+    world.pass(NEWER);
+    assert_eq!(world.phase(NEWER), Some(BundlePhase::Superseded));
+    let plan = world.pass(BAD);
+    assert!(plan.effects.is_empty(), "{plan:?}");
+    assert_eq!(put_off(&world), waits_for(NEWEST));
+    assert!(is_idle(&world.pass(BAD)));
+    // Nobody knows what is wanted without the Pipeline.
+    let pipeline = world.pipeline.take();
+    world.set(NEWEST, "dev", PromotionState::Failed);
+    world.pass(NEWEST);
+    assert!(is_idle(&world.pass(BAD)));
+    world.pipeline = pipeline;
+    comes_back(&mut world, "the Pipeline is there again");
+}
+
+#[test]
+fn a_rollback_by_hand_that_has_failed_is_not_tried_again() {
+    let mut world = world();
+    let mut back = crate::intent::automatic_rollback(world.bundle(BAD), "prod", world.bundle(GOOD));
+    back.metadata.annotations = None;
+    back.metadata.name = Some("by-hand".to_owned());
+    back.metadata.creation_timestamp = versioned(NEWEST, 15).metadata.creation_timestamp;
+    world.bundles.push(back);
+    world.pass("by-hand");
+    world.pass(NEWER);
+    world.pass(BAD);
+    assert_eq!(put_off(&world), waits_for("by-hand"));
+    world.set("by-hand", "dev", PromotionState::Failed);
+    world.pass("by-hand");
+    let plan = world.pass(BAD);
+    assert!(plan.effects.is_empty(), "{plan:?}");
+    assert_eq!(
+        put_off(&world),
+        "False RollbackFailed: `by-hand` was to take it back in `prod` and has failed"
+    );
+    assert!(is_idle(&world.pass(BAD)));
+}
+
+#[test]
+fn a_late_rollback_that_the_server_does_not_take_is_told_and_offered_again() {
+    let mut world = world();
+    world.set(NEWER, "dev", PromotionState::Failed);
+    world.pass(NEWER);
+    let plan = world.plan(BAD);
+    let told = world.decide(BAD, |snapshot| refused(snapshot, &plan.effects[0], "exceeded quota"));
+    assert!(told.effects.is_empty());
+    assert_eq!(told.wake, Some(world.now + OFFER_AGAIN));
+    assert!(told.notes.iter().any(|note| note.warning && note.reason == "RollbackRefused"));
+    world.bundle_mut(BAD).status = told.status;
+    assert_eq!(world.ready(BAD), "False StepFailed: prod: not healthy", "why it failed stays on record");
+    assert!(put_off(&world).starts_with("True RollbackRefused: the API server does not take the Bundle"));
+    assert!(refusal(world.bundle(BAD)).is_some_and(|said| said.contains("exceeded quota")));
+    let again = world.decide(BAD, |snapshot| refused(snapshot, &plan.effects[0], "exceeded quota"));
+    assert!(again.status.is_none() && again.notes.is_empty(), "it says so once");
+    comes_back(&mut world, "the server takes it");
+    assert!(refusal(world.bundle(BAD)).is_none());
+}
