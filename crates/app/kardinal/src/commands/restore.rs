@@ -72,7 +72,8 @@ fn unpack(file: std::fs::File, dir: &Path) -> anyhow::Result<backup::Summary> {
 pub(super) fn put(dir: &Path, name: &str, content: &mut dyn Read) -> anyhow::Result<()> {
     let parts: Vec<&str> = name.split('/').collect();
     let folder = parts.first().copied().unwrap_or_default();
-    if !FILES.contains(&name) && !(FOLDERS.contains(&folder) && parts.len() > 1) {
+    let is_below = FOLDERS.contains(&folder) && parts.len() > 1;
+    if !FILES.contains(&name) && !is_below {
         anyhow::bail!("it holds `{}`, which belongs to no data directory", name.escape_default());
     }
     let path = dir.join(name);

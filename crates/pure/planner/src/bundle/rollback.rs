@@ -86,8 +86,10 @@ pub(super) fn roll_back(
 pub(super) fn look_again(snapshot: &Snapshot<'_>, status: &BundleStatus) -> Option<Plan> {
     let wanted = |pipeline: &&Pipeline| is_put_off(snapshot.bundle) && pipeline.spec.auto_rollback();
     let pipeline = snapshot.pipeline.filter(wanted)?;
-    let bundle = Bundle { status: Some(status.clone()), ..snapshot.bundle.clone() };
-    let snapshot = &Snapshot { bundle: &bundle, ..*snapshot };
+    let bundle = in_time(Bundle { status: Some(status.clone()), ..snapshot.bundle.clone() });
+    let siblings: Vec<Bundle> = snapshot.siblings.iter().map(|&sibling| in_time(sibling.clone())).collect();
+    let siblings: Vec<&Bundle> = siblings.iter().collect();
+    let snapshot = &Snapshot { bundle: &bundle, siblings: &siblings, ..*snapshot };
     let mut status = status.clone();
     let names = to_bring_back(snapshot, pipeline, &bundle.status.as_ref()?.environments);
     let (mut all, mut settled) = (Return::default(), Vec::new());
@@ -122,6 +124,16 @@ pub(super) fn look_again(snapshot: &Snapshot<'_>, status: &BundleStatus) -> Opti
     }
     set(snapshot, &mut status, new);
     Some(Plan { effects: all.effects, status: Some(status), notes: all.notes, ..Plan::default() })
+}
+
+/// A Bundle with its failures where they belong in time. When a change went in is what a forge says, whose clock may be
+/// behind: what was verified before would seem to have come after it.
+fn in_time(mut bundle: Bundle) -> Bundle {
+    let record = bundle.status.iter_mut().flat_map(|status| status.environments.values_mut());
+    for entry in record.filter(|entry| entry.promoted_at.is_some()) {
+        entry.promoted_at = entry.promoted_at.max(entry.failed_at);
+    }
+    bundle
 }
 
 /// When a Bundle would be newer than all others, if that is not now. The newer one that has failed may just have made a

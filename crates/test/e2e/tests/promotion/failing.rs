@@ -134,11 +134,7 @@ async fn a_sick_version_is_taken_back_when_the_newer_one_fails_on_its_way(
 
     world.advance(SignedDuration::from_mins(5)).await;
     shop.phase(NEWER, BundlePhase::Failed).await?;
-    if let Err(e) = shop.told("RollingBack", BACK).await {
-        let bad = shop.bundle(BAD).await?;
-        let newer = shop.bundle(NEWER).await?;
-        anyhow::bail!("{e}: {:?} {:#?} {:#?}", names(&shop).await?, bad.status, newer.status);
-    }
+    shop.told("RollingBack", BACK).await?;
     shop.run_workloads(&ALL);
     approve(&shop, BACK, "prod").await?;
     shop.phase(BACK, BundlePhase::Verified).await?;

@@ -19,13 +19,14 @@ fn versioned(name: &str, seconds: i64) -> Bundle {
     bundle
 }
 
-/// `BAD` has failed in `prod` while `NEWER` was in `dev`.
+/// `BAD` has failed in `prod` while `NEWER` was in `dev`. The clock of the forge is behind: by its time `BAD` came before
+/// anything was verified.
 fn world() -> World {
     let bundles = vec![versioned(GOOD, 0), versioned(BAD, 5), versioned(NEWER, 9)];
     let mut world = World::new(line(&["dev", "staging", "prod"]), bundles);
     world.verify(GOOD, &["dev", "staging", "prod"]);
     world.verify(BAD, &["dev", "staging"]);
-    world.set(BAD, "prod", PromotionState::HealthChecking);
+    world.set(BAD, "prod", PromotionState::HealthChecking).promoted_at = Some(now());
     world.pass(BAD);
     world.pass(NEWER);
     world.set(NEWER, "dev", PromotionState::Promoting);
@@ -36,7 +37,7 @@ fn world() -> World {
         Some(BundlePhase::Promoting),
         "somebody has to find out whether prod is well"
     );
-    world.set(BAD, "prod", PromotionState::Failed).message = Some("not healthy".to_owned());
+    fail(&mut world, BAD, "prod");
     let plan = world.pass(BAD);
     assert!(plan.effects.is_empty(), "{plan:?}");
     assert!(plan.notes.iter().any(|note| note.reason == "RollbackNotNeeded"), "{plan:?}");
@@ -44,6 +45,12 @@ fn world() -> World {
     assert_eq!(put_off(&world), waits_for(NEWER));
     assert!(is_idle(&world.pass(BAD)));
     world
+}
+
+fn fail(world: &mut World, bundle: &str, environment: &str) {
+    let at = world.now + SignedDuration::from_secs(60);
+    let status = world.set(bundle, environment, PromotionState::Failed);
+    (status.message, status.failed_at) = (Some("not healthy".to_owned()), Some(at));
 }
 
 fn waits_for(newer: &str) -> String {
@@ -161,16 +168,21 @@ fn a_rollback_that_was_made_before_a_crash_is_not_made_again() {
 #[test]
 fn one_that_has_arrived_is_answerable_for_the_environment() {
     let mut world = world();
+    let before = world.bundle(BAD).status.as_ref().unwrap().conditions.clone();
     for environment in ["dev", "staging"] {
         world.set(NEWER, environment, PromotionState::Verified);
     }
-    world.set(NEWER, "prod", PromotionState::HealthChecking);
+    world.set(NEWER, "prod", PromotionState::HealthChecking).promoted_at = Some(now());
     world.pass(NEWER);
     let plan = world.pass(BAD);
     assert!(plan.effects.is_empty() && plan.notes.is_empty(), "{plan:?}");
     assert_eq!(put_off(&world), "False RollbackNotNeeded: `prod` has another version now");
-    world.set(NEWER, "prod", PromotionState::Failed);
+    fail(&mut world, NEWER, "prod");
     let plan = world.pass(NEWER);
+    // The same if that is all that is seen of it.
+    world.bundle_mut(BAD).status.as_mut().unwrap().conditions = before;
+    assert!(world.pass(BAD).effects.is_empty());
+    assert_eq!(put_off(&world), "False RollbackNotNeeded: `prod` has another version now");
     assert_eq!(made(&plan).spec.artifacts, world.bundle(GOOD).spec.artifacts);
     assert!(is_idle(&world.pass(BAD)));
     // The same if it is gone, and only the Pipeline knows.
