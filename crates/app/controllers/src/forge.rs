@@ -143,9 +143,9 @@ impl Controller {
             let Some(status) = plan.status else { return Ok(None) };
             let key = (namespace.clone(), request.metadata.name.clone().unwrap_or_default());
             let id = objects::id::<PullRequest>(&key);
-            // Before anybody sees it: a number that was given is never given again.
-            self.highest_number(&(namespace, request.spec.repository.clone()), status.number).await?;
             settled(self.context.report(MANAGER, &id, &request.metadata, &status, &plan.notes, now).await)?;
+            // A number that was given is never given again. Only then: what was not written down leaves no gap.
+            self.highest_number(&(namespace, request.spec.repository.clone()), status.number).await?;
             return Ok(status.number);
         }
     }
