@@ -10,7 +10,7 @@ use life::{compare, live, seedling};
 
 /// Every so many requests one is refused. A prime: something that is tried again by the same few requests would meet the same
 /// refusal each time, for ever.
-const STRIDE: usize = 7;
+const STRIDE: usize = 11;
 const CODES: [StatusCode; 3] =
     [StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS, StatusCode::INTERNAL_SERVER_ERROR];
 
