@@ -353,9 +353,9 @@ impl Context {
         let opened = self.forges.open(provider, url, &credentials, ca.as_deref());
         opened.map_err(|error| match error {
             scm::Error::Problem(message) | scm::Error::Conflict { message, .. } => Trouble::Problem(message),
-            scm::Error::Fault { message, .. } | scm::Error::Limited { message, .. } => {
-                Trouble::Fault(message)
-            }
+            scm::Error::Fault { message, .. }
+            | scm::Error::Limited { message, .. }
+            | scm::Error::Absent(message) => Trouble::Fault(message),
         })
     }
 }

@@ -14,7 +14,7 @@ use kardinal_planner::bundle::{
 };
 use kardinal_planner::policy_gate::{self as planner, Authority, MANAGER, Place, Snapshot};
 use kardinal_planner::seal::{Door, trusted, trusted_previous};
-use kardinal_policy::{is_template, speaks_for_organisation};
+use kardinal_policy::{is_template, shows_organisation, speaks_for_organisation};
 
 use crate::driver::{self, Key, Next};
 use crate::objects::{self, get, gvk, list, list_others};
@@ -92,6 +92,7 @@ impl driver::Controller for Controller {
 struct Observation {
     gate: PolicyGate,
     template: Option<PolicyGate>,
+    is_withdrawn: bool,
     pipelines: Vec<Pipeline>,
     place: Option<Place>,
     bundle: Option<Bundle>,
@@ -115,7 +116,10 @@ impl Observation {
             true => counting(view, &key.0, policy_namespaces),
             false => Vec::new(),
         };
-        Some((Observation { gate, template, pipelines, place, bundle, previous, proven: None }, others))
+        let is_withdrawn = template.is_none() && shows_organisation(&gate, policy_namespaces);
+        let observation =
+            Observation { gate, template, is_withdrawn, pipelines, place, bundle, previous, proven: None };
+        Some((observation, others))
     }
 
     /// Finds out what is proven, when the gate shows one of the organisation's.
@@ -145,6 +149,7 @@ impl Observation {
             authority: self.authority(),
             gate: &self.gate,
             template: self.template.as_ref(),
+            is_withdrawn: self.is_withdrawn,
             place: self.place.clone(),
             bundle: self.bundle.as_ref(),
             previous: self.previous.as_ref(),

@@ -182,6 +182,7 @@ impl Controller {
         self.remember(key, |memory| {
             memory.faults = match outcome {
                 Outcome::Fault { .. }
+                | Outcome::Absent { .. }
                 | Outcome::Blocked { .. }
                 | Outcome::Conflict { .. }
                 | Outcome::Refused { .. } => memory.faults.saturating_add(1),
@@ -205,6 +206,7 @@ impl Controller {
                     memory.has_no_pull_request = false;
                     memory.heard_of_pull_request = true;
                 }
+                (_, Outcome::Absent { .. }) => memory.pull_request = None,
                 (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) => memory.has_no_pull_request = true,
                 // Credentials are the team's: that they do not work now is no reason to give up.
                 (

@@ -190,7 +190,7 @@ impl Api {
     /// A missing thing in a repository that exists may appear in a moment; a missing repository does not.
     pub(crate) async fn missing(&self, doing: &str, what: &str) -> Error {
         match self.must("get_repository", doing, Method::GET, self.in_repository(&[]), None).await {
-            Ok(_) => Error::fault(format!(
+            Ok(_) => Error::Absent(format!(
                 "{what} is not there (yet) in {} on `{}`",
                 self.repository(),
                 authority(&self.root)

@@ -24,6 +24,9 @@ pub enum Error {
         /// The earliest time at which asking again makes sense, where the forge said so.
         retry_after: Option<Duration>,
     },
+    /// The repository is there, and what was asked for is not in it (yet).
+    #[error("{0}")]
+    Absent(String),
     /// The forge limits how often it may be asked, and the limit is reached.
     #[error("{message}")]
     Limited {

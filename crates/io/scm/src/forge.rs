@@ -36,7 +36,7 @@ pub trait Forge: Send + Sync {
     /// twice gives one pull request.
     fn create<'a>(&'a self, new: &'a NewPullRequest) -> Future<'a, PullRequest>;
 
-    /// The pull request as it is now. A number that the forge does not know (yet) is a Fault: right after creation
+    /// The pull request as it is now. A number that the forge does not know is [`Error::Absent`]: right after creation
     /// some forges need a moment.
     fn get<'a>(&'a self, number: u64) -> Future<'a, PullRequest>;
 

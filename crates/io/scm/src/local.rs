@@ -93,7 +93,7 @@ impl Local {
         let all = self.all().await?.into_iter();
         let mut found = all.filter(|pr| pr.status.as_ref().and_then(|status| status.number) == Some(number));
         found.next().ok_or_else(|| {
-            soon(format!("repository `{}` has no pull request #{number} (yet)", self.repository))
+            Error::Absent(format!("repository `{}` has no pull request #{number} (yet)", self.repository))
         })
     }
 

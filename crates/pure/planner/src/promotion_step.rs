@@ -16,6 +16,7 @@ mod organisation;
 mod pending;
 mod promoting;
 mod removal;
+mod reopening;
 mod report;
 mod tasks;
 #[cfg(test)]
@@ -450,6 +451,11 @@ pub enum Outcome {
     PullRequest(PullRequest),
     /// There is none.
     NoPullRequest,
+    /// The forge answers, and does not know the pull request or the commit (yet).
+    Absent {
+        /// What it does not know.
+        message: String,
+    },
     /// What a custom task answered.
     TaskAnswer {
         /// Whether the promotion may go on.

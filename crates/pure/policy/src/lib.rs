@@ -30,7 +30,7 @@ pub use gate::{
     FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, Scope, Target, applies_to, guards,
     is_freeze, is_skip_permission, is_template, names_something, scope,
 };
-pub use organisation::{is_organisations, speaks_for_organisation};
+pub use organisation::{is_organisations, shows_organisation, speaks_for_organisation};
 pub use overrides::{Promotion, at_place, is_active, is_overridden};
 pub use pattern::{Written, matches_text};
 pub use reason::detail;

@@ -1,8 +1,9 @@
 //! Which gates speak for the organisation, and for which Bundles.
 
 use kardinal_api::kardinal::{Bundle, PolicyGate};
+use kardinal_object::label_of;
 
-use crate::gate::{Scope, is_template, scope};
+use crate::gate::{GATE_TEMPLATE_NAMESPACE_LABEL, Scope, is_template, scope};
 
 /// Whether a gate is one of the organisation's: a template that says so, in a namespace that the operator has named. Anywhere
 /// else nobody speaks for it.
@@ -18,6 +19,15 @@ pub fn speaks_for_organisation(gate: &PolicyGate, policy_namespaces: &[String], 
     let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
     is_organisations(gate, policy_namespaces)
         && created.is_none_or(|created| written.is_none_or(|written| written <= created))
+}
+
+/// Whether a gate instance says that it shows a gate of the organisation. Its labels are the team's to write, so it can only
+/// lose weight by that.
+pub fn shows_organisation(instance: &PolicyGate, policy_namespaces: &[String]) -> bool {
+    let namespace = label_of(&instance.metadata, GATE_TEMPLATE_NAMESPACE_LABEL);
+    !is_template(instance)
+        && scope(instance) == Scope::Org
+        && namespace.is_some_and(|namespace| policy_namespaces.iter().any(|name| name == namespace))
 }
 
 #[cfg(test)]

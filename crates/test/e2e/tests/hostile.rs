@@ -5,6 +5,8 @@
 
 #[path = "hostile/bombs.rs"]
 mod bombs;
+#[path = "hostile/deleted.rs"]
+mod deleted;
 #[path = "hostile/doors.rs"]
 mod doors;
 #[path = "hostile/forged_progress.rs"]

@@ -216,6 +216,7 @@ async fn forge(controller: &Controller, observation: &Observation, effect: &Effe
             controller.context.credentials.forget(&observation.key.0, &observation.step);
             Outcome::Blocked { message }
         }
+        Err(scm::Error::Absent(message)) => Outcome::Absent { message },
         Err(scm::Error::Conflict { message, certain }) => Outcome::Conflict { message, certain },
         Err(scm::Error::Fault { message, retry_after }) => {
             Outcome::Fault { message, retry: after(retry_after) }

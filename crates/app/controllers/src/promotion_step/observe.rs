@@ -130,7 +130,14 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         }
         _ => Vec::new(),
     };
-    let around = Around { step: &step, bundle: bundle.as_ref(), pipeline: pipeline.as_ref(), now };
+    let instances: Vec<&PolicyGate> = gates.iter().map(|(gate, _)| gate).collect();
+    let around = Around {
+        step: &step,
+        bundle: bundle.as_ref(),
+        pipeline: pipeline.as_ref(),
+        instances: &instances,
+        now,
+    };
     let organisation = ask(context, &view, seal.as_ref(), &around, &bundles);
     let takes_back = bundle.as_ref().is_some_and(|bundle| takes_back(bundle, &bundles));
     drop(view);
@@ -191,6 +198,7 @@ struct Around<'a> {
     step: &'a PromotionStep,
     bundle: Option<&'a Bundle>,
     pipeline: Option<&'a Pipeline>,
+    instances: &'a [&'a PolicyGate],
     now: Timestamp,
 }
 
@@ -203,7 +211,7 @@ fn ask(
     others: &[Bundle],
 ) -> Result<Organisation, String> {
     let key = seal.map_err(Clone::clone)?;
-    let Around { step, bundle, pipeline, now } = *around;
+    let Around { step, bundle, pipeline, instances, now } = *around;
     let Some(bundle) = bundle.filter(|_| asks_gates(step)) else {
         return Ok(Organisation::default());
     };
@@ -222,7 +230,18 @@ fn ask(
     let gates: Vec<PolicyGate> = gates?.into_iter().flatten().collect();
     let steps = || list(view, namespace, facets::BUNDLE, &step.spec.bundle_ref);
     let (gates, policy_namespaces) = (gates.as_slice(), context.policy_namespaces.as_slice());
-    let ground = Ground { step, bundle, pipeline, gates, policy_namespaces, others, steps: &steps, key, now };
+    let ground = Ground {
+        step,
+        bundle,
+        pipeline,
+        gates,
+        instances,
+        policy_namespaces,
+        others,
+        steps: &steps,
+        key,
+        now,
+    };
     Ok(Organisation::of(&ground))
 }
 

@@ -118,6 +118,7 @@ async fn a_conflict_is_told_apart_from_other_refusals_to_merge() {
         Error::Fault { .. } => "fault",
         Error::Problem(_) => "problem",
         Error::Limited { .. } => "limited",
+        Error::Absent(_) => "absent",
     };
     for (status, said, wanted) in [
         (405, later, "perhaps"),

@@ -62,9 +62,7 @@ fn already_exists() -> Say {
 fn problem(error: Error) -> String {
     match error {
         Error::Problem(message) => message,
-        fault @ (Error::Fault { .. } | Error::Limited { .. } | Error::Conflict { .. }) => {
-            panic!("expected a Problem, got {fault:?}")
-        }
+        other => panic!("expected a Problem, got {other:?}"),
     }
 }
 

@@ -161,6 +161,7 @@ pub(crate) fn fault(error: Error) -> (String, Option<Duration>) {
     match error {
         Error::Fault { message, retry_after } => (message, retry_after),
         Error::Limited { message, retry_after } => (message, Some(retry_after)),
+        Error::Absent(message) => (message, None),
         problem @ (Error::Problem(_) | Error::Conflict { .. }) => panic!("expected a Fault, got {problem:?}"),
     }
 }

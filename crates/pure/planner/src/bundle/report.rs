@@ -182,7 +182,14 @@ fn step_wait(name: &str, state: PromotionState, entry: &EnvironmentStatus) -> (&
                 .pr_url
                 .as_deref()
                 .map_or_else(|| "its pull request".to_owned(), |url| format!("the pull request {url}"));
-            ("WaitingForMerge", format!("`{name}` waits for {request} to be merged"))
+            // What holds it is the step's to say.
+            (
+                "WaitingForMerge",
+                match &entry.message {
+                    Some(message) => format!("`{name}`: {message} ({request})"),
+                    None => format!("`{name}` waits for {request} to be merged"),
+                },
+            )
         }
         PromotionState::HealthChecking => {
             ("HealthChecking", format!("`{name}`: {}", said("waits for the environment to become healthy")))

@@ -7,7 +7,7 @@ use kardinal_api::kardinal::{
 use kardinal_object::{label_of, name_of};
 use kardinal_policy::{
     EnvironmentFacts, Facts, at_place, evaluate, guards, is_freeze, is_skip_permission, scope,
-    speaks_for_organisation,
+    shows_organisation, speaks_for_organisation,
 };
 use serde_json::Value;
 
@@ -144,6 +144,9 @@ fn asked<'a>(
         row.reason = reason;
         return row;
     }
+    if template.is_none() && shows_organisation(gate, world.policy_namespaces) {
+        return as_answered(row, gate);
+    }
     let environment =
         EnvironmentFacts { name: &place.environment, approval: place.approval, upstreams: &place.upstreams };
     let (others, now) = (others(world, &journey.bundle), world.now);
@@ -179,6 +182,30 @@ fn asked<'a>(
         });
     }
     row
+}
+
+/// The row of a gate of the organisation that was not seen: it is deleted, or may not be read by whoever asks. The controller
+/// knows which, and what was copied from the gate does not count.
+fn as_answered(row: Gate, gate: &PolicyGate) -> Gate {
+    let status = gate.status.as_ref();
+    let (verdict, eta) = match status.and_then(|status| status.ready) {
+        Some(true) => (GateVerdict::Pass, None),
+        Some(false) => (GateVerdict::Fail, status.and_then(|status| status.next_change_at)),
+        None => (GateVerdict::Pending, None),
+    };
+    let reason = status.and_then(|status| status.reason.clone());
+    let basis = (verdict == GateVerdict::Fail).then(|| match eta {
+        Some(_) => "as the controller has worked it out".to_owned(),
+        None => "it does not open by itself".to_owned(),
+    });
+    Gate {
+        verdict,
+        reason: reason.unwrap_or_else(|| "has not been asked yet".to_owned()),
+        eta,
+        basis,
+        changes_at: status.and_then(|status| status.next_change_at),
+        ..row
+    }
 }
 
 /// What the organisation's gates are told of a Bundle that wants into an environment, and the Bundle that was verified last

@@ -27,6 +27,8 @@ pub struct Snapshot<'a> {
     pub template: Option<&'a PolicyGate>,
     /// What the organisation says, when the gate shows one of its templates: then nothing else counts.
     pub authority: Option<Authority<'a>>,
+    /// Whether it shows one that the organisation has deleted: then it holds nobody any more.
+    pub is_withdrawn: bool,
     /// Where the gate stands, when that is known.
     pub place: Option<Place>,
     /// The Pipelines that count the gate as a template of theirs.
@@ -114,6 +116,7 @@ fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {
     let environment =
         EnvironmentFacts { name: &place.environment, approval: place.approval, upstreams: &place.upstreams };
     let verdict = match &snapshot.authority {
+        _ if snapshot.is_withdrawn => withdrawn(gate),
         Some(Authority { template, bundle, previous }) => {
             evaluate(&template.spec, &Facts { bundle, environment, previous: *previous, now })
         }
@@ -132,7 +135,7 @@ fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {
         next_change_at: verdict.next_change.map(second_after),
         conditions: Vec::new(),
     };
-    let condition = ready_condition(&gate.spec, &verdict);
+    let condition = ready_condition(&gate.spec, &verdict, snapshot.is_withdrawn);
     let fresh = old
         .last_evaluated_at
         .filter(|last| *last <= now && now.duration_since(*last) < recheck)
@@ -149,6 +152,18 @@ fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {
     let wake = verdict.next_change.map_or(again, |change| change.max(earliest).min(again));
     status.conditions = vec![condition.since(&old.conditions, gate.metadata.generation, now)];
     Plan { status: fresh.is_none().then_some(status), wake: Some(wake), notes }
+}
+
+/// The answer for a gate that the organisation has deleted: what was copied from it is nobody's word.
+fn withdrawn(gate: &PolicyGate) -> Verdict {
+    let name = label_of(&gate.metadata, GATE_TEMPLATE_LABEL).unwrap_or_default();
+    Verdict {
+        ready: true,
+        reason: format!("the organisation has deleted its gate `{name}`: it holds nobody any more"),
+        overridden: None,
+        error: false,
+        next_change: None,
+    }
 }
 
 /// The gate's spec with the overrides of its template.
@@ -276,10 +291,11 @@ fn problem(spec: &PolicyGateSpec) -> Option<String> {
     check_recheck_interval(spec).err().map(|problem| format!("spec.recheckInterval: {problem}"))
 }
 
-fn ready_condition(spec: &PolicyGateSpec, verdict: &Verdict) -> NewCondition {
+fn ready_condition(spec: &PolicyGateSpec, verdict: &Verdict, is_withdrawn: bool) -> NewCondition {
     let reason = match verdict {
         Verdict { error: true, .. } => "Error",
         Verdict { overridden: Some(_), .. } => "Overridden",
+        _ if is_withdrawn => "Deleted",
         Verdict { ready: true, .. } => "Open",
         _ => "Closed",
     };

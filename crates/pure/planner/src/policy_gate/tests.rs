@@ -58,6 +58,7 @@ fn look(gate: &PolicyGate, bundle: Option<&Bundle>, now: Timestamp) -> Plan {
         gate,
         template: None,
         authority: None,
+        is_withdrawn: false,
         pipelines: &[],
         place,
         bundle,
@@ -206,6 +207,7 @@ fn overrides_of_the_template_count() {
         gate: &gate,
         template: Some(&template),
         authority: None,
+        is_withdrawn: false,
         pipelines: &[],
         place,
         bundle: Some(&bundle),
@@ -385,6 +387,7 @@ fn a_template_that_guards_nothing_says_so_when_it_is_written() {
             gate: &gate,
             template: None,
             authority: None,
+            is_withdrawn: false,
             pipelines,
             place,
             bundle: None,
@@ -435,6 +438,7 @@ fn the_instance_of_an_organisation_gate_shows_what_the_template_says() {
         gate: &instance,
         template: Some(&template),
         authority: Some(authority),
+        is_withdrawn: false,
         pipelines: &[],
         place: place_by_labels(&instance),
         bundle: Some(&bundle),
@@ -444,6 +448,32 @@ fn the_instance_of_an_organisation_gate_shows_what_the_template_says() {
     assert_eq!(plan(&snapshot).status.unwrap().ready, Some(false));
     let own = Snapshot { authority: None, template: None, ..snapshot };
     assert_eq!(plan(&own).status.unwrap().ready, Some(true));
+}
+
+#[test]
+fn the_instance_of_a_gate_that_the_organisation_has_deleted_holds_nobody_and_says_so() {
+    let (now, bundle) = (at("2026-04-14T14:00:00Z"), soaking());
+    let mut gate = instance("false");
+    let look = |gate: &PolicyGate, now| {
+        plan(&Snapshot {
+            gate,
+            template: None,
+            authority: None,
+            is_withdrawn: true,
+            pipelines: &[],
+            place: place_by_labels(gate),
+            bundle: Some(&bundle),
+            previous: None,
+            now,
+        })
+    };
+    let first = look(&gate, now);
+    let status = first.status.as_ref().unwrap();
+    assert_eq!((status.ready, status.conditions[0].reason.as_str()), (Some(true), "Deleted"));
+    let reason = status.reason.as_deref().unwrap();
+    assert_eq!(reason, "the organisation has deleted its gate `soak`: it holds nobody any more");
+    write(&mut gate, &first);
+    assert_eq!(look(&gate, now + seconds(1)).status, None, "it is said once");
 }
 
 #[test]

@@ -10,13 +10,13 @@ use kardinal_api::kardinal::{Approval, Bundle, BundleType, GateStage, Pipeline, 
 use kardinal_object::name_of;
 use kardinal_policy::{
     EnvironmentFacts, Facts, Target, Written, at_place, decide, detail, guards, is_skip_permission,
-    recheck_interval, speaks_for_organisation,
+    recheck_interval, shows_organisation, speaks_for_organisation,
 };
 
 use super::draft::Draft;
 use super::tasks::{Task, TaskKind, tasks};
 use super::{Effect, Plan, Snapshot, change, pending};
-use crate::bundle::{Route, is_made_from};
+use crate::bundle::{Route, is_made_from, template_of};
 use crate::seal::{Door, Key, Place, trusted, trusted_previous};
 
 /// How long to wait before what could not be read is asked for again.
@@ -31,6 +31,8 @@ pub struct Organisation {
     previous: Option<Bundle>,
     /// Their answers now.
     answers: Vec<Answer>,
+    /// The instances that the step names and that show gates which the organisation has deleted.
+    withdrawn: BTreeSet<String>,
 }
 
 /// One gate and the door at which it is asked.
@@ -70,6 +72,8 @@ pub struct Ground<'a> {
     pub pipeline: Option<&'a Pipeline>,
     /// The gates in the namespaces that the operator has named; nobody else's count.
     pub gates: &'a [PolicyGate],
+    /// The gate instances that the step names.
+    pub instances: &'a [&'a PolicyGate],
     /// These namespaces.
     pub policy_namespaces: &'a [String],
     /// The other Bundles of the Pipeline.
@@ -86,21 +90,22 @@ pub struct Ground<'a> {
 impl Organisation {
     /// Asks the gates that guard the step.
     pub fn of(ground: &Ground<'_>) -> Organisation {
+        let none = Organisation { withdrawn: withdrawn(ground), ..Organisation::default() };
         let templates = in_question(ground);
         if templates.is_empty() {
-            return Organisation::default();
+            return none;
         }
         let steps = (ground.steps)();
         let asked = required(ground, &templates, &steps);
         if asked.is_empty() {
-            return Organisation::default();
+            return none;
         }
         let spec = &ground.step.spec;
         let place = Some(written_to(ground.step, ground.bundle.spec.kind()));
         let door = Door { pipeline: &spec.pipeline, environment: &spec.environment, place };
         let bundle = trusted(ground.key, &door, ground.bundle, &steps, ground.others);
         let previous = trusted_previous(ground.key, &door, ground.others);
-        let mut organisation = Organisation { asked, bundle: Some(bundle), previous, answers: Vec::new() };
+        let mut organisation = Organisation { asked, bundle: Some(bundle), previous, ..none };
         organisation.answers = organisation.at(ground.now);
         organisation
     }
@@ -115,9 +120,10 @@ impl Organisation {
         &self.answers
     }
 
-    /// Whether a gate instance is the view of one of these gates.
+    /// Whether a gate instance is only a view: of one of these gates, or of one that the organisation has deleted.
     pub(super) fn is_shown_by(&self, instance: &PolicyGate) -> bool {
         self.answers.iter().any(|answer| is_made_from(instance, &answer.namespace, &answer.name))
+            || self.withdrawn.contains(name_of(&instance.metadata))
     }
 
     /// When the answers have to be worked out again although nothing else happens.
@@ -167,6 +173,14 @@ fn in_question<'a>(ground: &Ground<'a>) -> Vec<&'a PolicyGate> {
         GateStage::PostDeploy => true,
     };
     gates.iter().filter(counts).filter(may_guard).collect()
+}
+
+/// The instances of gates that the organisation has deleted. One that it has made anew is younger than the Bundle and does
+/// not hold it by itself, so its instance goes on doing that.
+fn withdrawn(ground: &Ground<'_>) -> BTreeSet<String> {
+    let shown = ground.instances.iter().filter(|gate| shows_organisation(gate, ground.policy_namespaces));
+    let gone = shown.filter(|gate| template_of(gate, ground.gates).is_none());
+    gone.map(|gate| name_of(&gate.metadata).to_owned()).collect()
 }
 
 /// Those of them that guard it: asked before its environment changes, or after one of the environments before it has.

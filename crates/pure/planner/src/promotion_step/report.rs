@@ -7,7 +7,7 @@ use super::draft::{self, Draft};
 use super::tasks::{Task, TaskKind, opens_pull_request, reviewed};
 use super::{
     CommitState, Effect, ImageMove, Note, Outcome, PullRequest, PullRequestState, Push, Retry, Snapshot,
-    body, change, check, gates, late, verifying, waiting,
+    body, change, check, gates, late, reopening, verifying, waiting,
 };
 
 /// How often a custom task is called before a fault fails the step.
@@ -46,11 +46,27 @@ pub struct Report {
 /// Folds the outcome of an effect into the status. `attempt` says how many troubles there were in a row, this one
 /// included.
 pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attempt: u32) -> Report {
+    let outcome = &in_time(effect, outcome, attempt);
     if let Some(report) = unwritten(snapshot, effect, outcome, attempt) {
         return report;
     }
     let mut draft = Draft::new(snapshot);
-    let retry = match outcome {
+    let retry = fold(&mut draft, snapshot, effect, outcome, attempt);
+    let over = draft.status.state == Some(PromotionState::Failed) && !is_cleanup(snapshot, effect);
+    let retry = retry.filter(|_| !over);
+    let (status, notes) = draft.finish();
+    Report { status, notes, retry }
+}
+
+/// Folds an outcome into a status that is the controller's own. Answers after which pause to try again.
+fn fold(
+    draft: &mut Draft<'_>,
+    snapshot: &Snapshot<'_>,
+    effect: &Effect,
+    outcome: &Outcome,
+    attempt: u32,
+) -> Option<SignedDuration> {
+    match outcome {
         Outcome::Held { message } => {
             draft.hold(message);
             // What holds it brings the next pass about; without a pause the same change would be built at once again.
@@ -63,33 +79,31 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
             }
             None
         }
-        trouble if is_trouble(trouble) && looks_back(snapshot, &draft, effect) => {
+        trouble if is_trouble(trouble) && looks_back(snapshot, draft, effect) => {
             Some(backoff(attempt, uid(snapshot)))
         }
-        Outcome::Fault { message, .. } if may_give_up(snapshot, &draft, effect) && attempt >= PATIENCE => {
-            give_up(&mut draft, snapshot, effect, message);
+        Outcome::Fault { message, .. } if may_give_up(snapshot, draft, effect) && attempt >= PATIENCE => {
+            give_up(draft, snapshot, effect, message);
             None
         }
         Outcome::Fault { message, retry } => {
-            fault(&mut draft, effect, message);
-            check::may_be_shown(&mut draft, effect);
+            fault(draft, effect, message);
+            check::may_be_shown(draft, effect);
             if is_rebuild(effect) {
                 draft.status.outputs.remove(draft::CONFLICT);
             }
             Some(wait(snapshot, *retry, attempt))
         }
-        Outcome::Blocked { message } if may_give_up(snapshot, &draft, effect) && attempt >= KNOCKS => {
-            give_up(&mut draft, snapshot, effect, message);
+        Outcome::Blocked { message } if may_give_up(snapshot, draft, effect) && attempt >= KNOCKS => {
+            give_up(draft, snapshot, effect, message);
             None
         }
         Outcome::Blocked { message }
-            if is_display(effect) && attempt >= KNOCKS && !takes_success_back(snapshot, &draft, effect) =>
+            if is_display(effect) && attempt >= KNOCKS && !takes_success_back(snapshot, draft, effect) =>
         {
-            refused(&mut draft, snapshot, effect, (None, message), attempt)
+            refused(draft, snapshot, effect, (None, message), attempt)
         }
-        Outcome::Conflict { message, certain } => {
-            Some(conflict(&mut draft, effect, (message, *certain), attempt))
-        }
+        Outcome::Conflict { message, certain } => Some(conflict(draft, effect, (message, *certain), attempt)),
         Outcome::Refused { message, .. } if is_rebuild(effect) => {
             draft.block(&format!("{}: {message}", doing(effect)));
             Some(backoff(attempt, uid(snapshot)))
@@ -98,26 +112,30 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
             draft.block(message);
             Some(pause(attempt))
         }
-        Outcome::Refused { task, message } => {
-            refused(&mut draft, snapshot, effect, (*task, message), attempt)
-        }
+        Outcome::Refused { task, message } => refused(draft, snapshot, effect, (*task, message), attempt),
         // A look at a record that is still open does not say that it can be merged now: the next try does.
         Outcome::PullRequest(found) if merges_itself(snapshot, effect, found) && draft.is_blocked() => {
-            waiting::record(&mut draft, found);
+            waiting::record(draft, found);
             None
         }
         done => {
             draft.unblock();
             let at = if let Outcome::Shown { at } = done { *at } else { snapshot.now };
-            check::shown(&mut draft, effect, at);
-            succeeded(&mut draft, snapshot, effect, done);
+            check::shown(draft, effect, at);
+            succeeded(draft, snapshot, effect, done);
             None
         }
-    };
-    let over = draft.status.state == Some(PromotionState::Failed) && !is_cleanup(snapshot, effect);
-    let retry = retry.filter(|_| !over);
-    let (status, notes) = draft.finish();
-    Report { status, notes, retry }
+    }
+}
+
+/// What it means that a forge does not know something. Right after creation some need a moment to know a pull request; one
+/// that is still not known after several looks is gone.
+fn in_time(effect: &Effect, outcome: &Outcome, attempt: u32) -> Outcome {
+    match outcome {
+        Outcome::Absent { .. } if is_look(effect) && attempt >= KNOCKS => Outcome::NoPullRequest,
+        Outcome::Absent { message } => Outcome::Fault { message: message.clone(), retry: Retry::Soon },
+        known => known.clone(),
+    }
 }
 
 /// The report where a status is not the controller's own: nothing is written down, because that would make the rest of it
@@ -287,10 +305,15 @@ fn refused(
     }
 }
 
+/// Whether the effect only looks at the step's pull request.
+fn is_look(effect: &Effect) -> bool {
+    matches!(effect, Effect::ReadPullRequest { .. } | Effect::FindPullRequest { .. })
+}
+
 /// Whether a step that has failed only looks whether its pull request was merged all the same. Nobody waits for that, and
 /// it is never given up: the credentials are the team's.
 fn looks_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, effect: &Effect) -> bool {
-    matches!(effect, Effect::ReadPullRequest { .. } | Effect::FindPullRequest { .. })
+    is_look(effect)
         && waiting::has_failed(snapshot)
         && !is_removal(snapshot)
         && draft.output(draft::PR_STATE) != Some(draft::OPEN)
@@ -349,10 +372,7 @@ fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, ou
         // It was looked for before the step began.
         (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) if super::is_outside(snapshot.step) => {}
         (_, Outcome::PullRequest(pull_request)) => waiting::settle(draft, snapshot, pull_request),
-        (_, Outcome::NoPullRequest) => {
-            draft.set_output(draft::PR_STATE, draft::NONE);
-            draft.fail(None, "the pull request no longer exists");
-        }
+        (_, Outcome::NoPullRequest) => reopening::record(draft),
         (Effect::UpdatePullRequest { .. }, _) => {
             draft.set_output(draft::EVIDENCE_KEY, body::fingerprint(snapshot));
         }

@@ -6,7 +6,7 @@ use super::draft::{self, Draft, output};
 use super::tasks::{TYPES, Task, TaskKind, may_open_pull_request, reviewed, tasks};
 use super::{
     CommitOrder, CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change, check,
-    gates, late, organisation, pending,
+    gates, late, organisation, pending, reopening,
 };
 
 /// Forges cut longer descriptions of a commit status, or refuse them.
@@ -21,6 +21,9 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     {
         skip_the_merge(&mut draft, snapshot);
         return draft.plan();
+    }
+    if draft.output(draft::PR_STATE) == Some(draft::NONE) {
+        return reopening::plan(snapshot);
     }
     let Some(pull_request) = snapshot.pull_request else {
         return Plan::act(look(snapshot, &draft));

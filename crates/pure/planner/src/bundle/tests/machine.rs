@@ -34,6 +34,13 @@ fn a_bundle_goes_its_way() {
         world.ready(A),
         "Unknown WaitingForMerge: `prod` waits for the pull request https://forge/pull/1 to be merged"
     );
+    let status = world.set(A, "prod", PromotionState::WaitingForMerge);
+    status.message = Some("PR #1 waits: held by no-weekends".to_owned());
+    world.pass(A);
+    assert_eq!(
+        world.ready(A),
+        "Unknown WaitingForMerge: `prod`: PR #1 waits: held by no-weekends (the pull request https://forge/pull/1)"
+    );
     world.set(A, "prod", PromotionState::Verified);
     let plan = world.pass(A);
     assert_eq!(world.phase(A), Some(BundlePhase::Verified));

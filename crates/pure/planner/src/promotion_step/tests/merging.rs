@@ -496,3 +496,54 @@ fn a_green_commit_that_the_pull_request_has_no_more_loses_its_check_unless_the_f
         assert_eq!(scene.plan().effect, None, "{refused}");
     }
 }
+
+#[test]
+fn a_pull_request_that_was_deleted_is_opened_anew_and_its_green_check_goes_first() {
+    let mut scene = Scene::reviewed().with_gate("soak", ready()).opened();
+    let green = scene.effect();
+    scene.tell(&green, Outcome::Done);
+    scene.pull_request = None;
+    let look = scene.effect();
+    assert_eq!(look, Effect::ReadPullRequest { number: 7 });
+    let absent = || Outcome::Absent { message: "no pull request #7 (yet)".to_owned() };
+    let first = scene.tell(&look, absent());
+    assert!(first.retry.is_some() && scene.message().ends_with("; trying again"), "{}", scene.message());
+    let last = report(&scene.snapshot(), &look, &absent(), KNOCKS);
+    assert_eq!((last.retry, last.notes[0].reason.as_str()), (None, "PullRequestGone"));
+    scene.write(last.status);
+    assert_eq!(scene.message(), "PR #7 no longer exists: another one is opened");
+    let withdrawn = scene.effect();
+    let Effect::SetCommitStatus { state: CommitState::Pending, sha, .. } = &withdrawn else {
+        panic!("{withdrawn:?}")
+    };
+    assert_eq!(sha, "c0ffee0000");
+    scene.withdrawn = Some(sha.clone());
+    scene.tell(&withdrawn, Outcome::Done);
+    let Effect::Commit(order) = scene.effect() else { panic!("{:?}", scene.status()) };
+    assert_eq!(order.replaces, None);
+    assert_eq!((scene.state(), scene.status().pr_url), (PromotionState::Promoting, None));
+    assert_eq!(scene.output("prNumber"), None);
+}
+
+#[test]
+fn a_deleted_pull_request_is_opened_anew_only_where_the_gates_let_it() {
+    let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).opened().kept();
+    scene.pull_request = None;
+    let look = scene.effect();
+    let absent = Outcome::Absent { message: "no pull request #7 (yet)".to_owned() };
+    let last = report(&scene.snapshot(), &look, &absent, KNOCKS);
+    scene.write(last.status);
+    scene.set_gate("my-app-soak", closed());
+    for _ in 0..4 {
+        let plan = scene.plan();
+        match plan.effect {
+            Some(Effect::SetCommitStatus { state: CommitState::Pending, ref sha, .. }) => {
+                scene.withdrawn = Some(sha.clone());
+                scene.tell(&plan.effect.clone().unwrap(), Outcome::Done);
+            }
+            Some(effect) => panic!("{effect:?}"),
+            None => {}
+        }
+    }
+    assert!(scene.message().starts_with("held by gate `soak`"), "{}", scene.message());
+}

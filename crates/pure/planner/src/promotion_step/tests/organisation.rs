@@ -36,6 +36,7 @@ impl Scene {
             bundle: self.bundle.as_ref().unwrap(),
             pipeline: None,
             gates,
+            instances: &self.gates.values().collect::<Vec<_>>(),
             policy_namespaces: &["platform-policies".to_owned()],
             others: &[],
             steps: &Vec::new,
@@ -328,6 +329,7 @@ fn an_annotation_that_leaves_an_environment_out_spares_it_no_gate() {
             bundle: scene.bundle.as_ref().unwrap(),
             pipeline: Some(&pipeline),
             gates: &[after.clone()],
+            instances: &[],
             policy_namespaces: &["platform-policies".to_owned()],
             others: &[],
             steps: &|| vec![staging.clone(), scene.step.clone()],
@@ -368,6 +370,7 @@ fn the_other_steps_are_read_only_where_a_gate_has_a_say() {
             bundle: scene.bundle.as_ref().unwrap(),
             pipeline: None,
             gates: &gates,
+            instances: &[],
             policy_namespaces: &["platform-policies".to_owned()],
             others: &[],
             steps: &steps,
@@ -375,6 +378,41 @@ fn the_other_steps_are_read_only_where_a_gate_has_a_say() {
             now: scene.now,
         });
         assert_eq!((count.get(), known.answers().len()), (read, answers), "{gates:?}");
+    }
+}
+
+#[test]
+fn the_copy_of_a_gate_that_the_organisation_has_deleted_is_neither_a_hold_nor_evidence() {
+    let shown = |ready: bool, namespace: &str, scope: &str| -> PolicyGate {
+        from(json!({
+            "apiVersion": "kardinal.io/v1alpha1",
+            "kind": "PolicyGate",
+            "metadata": {"name": "i", "namespace": "default", "labels": {
+                "kardinal.io/scope": scope, "kardinal.io/gate-template": "never",
+                "kardinal.io/gate-template-namespace": namespace,
+            }},
+            "spec": {"expression": "true"},
+            "status": {"ready": ready, "reason": "as copied", "lastEvaluatedAt": "2026-04-14T13:59:59Z"},
+        }))
+    };
+    let anew = gate("true", "2026-04-14T13:30:00Z");
+    let ours = "platform-policies";
+    for (what, instance, templates, counts) in [
+        ("deleted and closed", shown(false, ours, "org"), vec![], false),
+        ("deleted and open", shown(true, ours, "org"), vec![], false),
+        ("of a team", shown(true, "default", "team"), vec![], true),
+        ("says that it is the organisation's", shown(true, "default", "org"), vec![], true),
+        ("made anew after the Bundle", shown(true, ours, "org"), vec![anew], true),
+    ] {
+        let mut scene = Scene::new(json!({"requiredGates": ["i"]}));
+        scene.gates.insert("i".to_owned(), instance);
+        let scene = scene.asked(&templates);
+        let named: Vec<String> =
+            gates::required(&scene.snapshot()).map(|gate| gate.title().to_owned()).collect();
+        assert_eq!(named, if counts { vec!["never"] } else { vec![] }, "{what}");
+        let recorded = gates::evidence(&scene.snapshot()).policy_gates.unwrap();
+        assert_eq!(recorded.len(), usize::from(counts), "{what}");
+        assert_eq!(gates::blocker(&scene.snapshot()), None, "{what}");
     }
 }
 
