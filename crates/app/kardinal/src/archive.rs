@@ -12,6 +12,10 @@ const BLOCK: usize = 512;
 const SUMS: &str = "SHA256SUMS";
 /// The list of checksums is read into memory, so it is bounded.
 const SUMS_LIMIT: u64 = 256 * 1024 * 1024;
+/// The name of the entry that holds the name of the next one, where that is too long for a header: as GNU tar has it.
+const LONG_NAME: &str = "././@LongLink";
+/// No file system has longer paths.
+const NAME_LIMIT: u64 = 4096;
 
 /// An archive being written.
 pub(crate) struct Writer<W> {
@@ -30,6 +34,13 @@ impl<W: Write + Seek> Writer<W> {
         name: &str,
         fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
+        if split(name).is_none() {
+            let length = u64::try_from(name.len()).unwrap_or(u64::MAX);
+            anyhow::ensure!(length <= NAME_LIMIT, "the path `{name}` is too long for a backup");
+            self.out.write_all(&header(("", LONG_NAME), Kind::LongName, length))?;
+            self.out.write_all(name.as_bytes())?;
+            self.out.write_all(&vec![0; padding(length)])?;
+        }
         let start = self.out.stream_position()?;
         self.out.write_all(&[0; BLOCK])?;
         let mut body = Body { out: &mut self.out, hash: Sha256::new(), length: 0 };
@@ -37,7 +48,8 @@ impl<W: Write + Seek> Writer<W> {
         let Body { hash, length, .. } = body;
         self.out.write_all(&vec![0; padding(length)])?;
         self.out.seek(SeekFrom::Start(start))?;
-        self.out.write_all(&header(name, length)?)?;
+        let place = split(name).unwrap_or(("", cut(name)));
+        self.out.write_all(&header(place, Kind::File, length))?;
         self.out.seek(SeekFrom::End(0))?;
         self.sums.insert(name.to_owned(), hex(hash));
         Ok(filled)
@@ -83,13 +95,25 @@ pub(crate) fn read(
     mut each: impl FnMut(&str, &mut dyn Read) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut sums = BTreeMap::new();
+    let mut long_name = None;
     loop {
         let mut block = [0; BLOCK];
         input.read_exact(&mut block).map_err(cut_off)?;
         if block.iter().all(|byte| *byte == 0) {
             anyhow::bail!("it ends without `{SUMS}`");
         }
-        let (name, length) = parse(&block)?;
+        let (short, kind, length) = parse(&block)?;
+        if kind == Kind::LongName {
+            anyhow::ensure!(length <= NAME_LIMIT && long_name.is_none(), "it is damaged: a name is too long");
+            let mut text = vec![0; usize::try_from(length).unwrap_or_default()];
+            input.read_exact(&mut text).map_err(cut_off)?;
+            input.read_exact(&mut vec![0; padding(length)]).map_err(cut_off)?;
+            // Other programs end it with a zero.
+            let text = text.strip_suffix(&[0]).unwrap_or(&text);
+            long_name = Some(String::from_utf8_lossy(text).into_owned());
+            continue;
+        }
+        let name = safe(long_name.take().unwrap_or(short))?;
         let mut body = Hashing { input: (&mut input).take(length), hash: Sha256::new() };
         if name == SUMS {
             let mut text = String::new();
@@ -153,19 +177,32 @@ fn padding(length: u64) -> usize {
     usize::try_from((block - length % block) % block).unwrap_or_default()
 }
 
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    File,
+    /// The name of the file that follows.
+    LongName,
+}
+
+/// A name as the two fields of a header hold it: the first folders, up to 155 bytes, and the rest, up to 100.
+fn split(name: &str) -> Option<(&str, &str)> {
+    if name.len() <= 100 {
+        return Some(("", name));
+    }
+    let mut places = name.match_indices('/').map(|(at, _)| name.split_at(at));
+    let (prefix, rest) = places.find(|(_, rest)| rest.len() <= 101)?;
+    (prefix.len() <= 155).then_some((prefix, rest.trim_start_matches('/')))
+}
+
+/// As much of a name as one field holds, for programs that do not know long names.
+fn cut(name: &str) -> &str {
+    let end = (0..=100).rev().find(|end| name.is_char_boundary(*end)).unwrap_or_default();
+    name.get(..end).unwrap_or_default()
+}
+
 /// A header of the format `ustar`.
-fn header(name: &str, length: u64) -> anyhow::Result<[u8; BLOCK]> {
-    let (prefix, short) = if name.len() <= 100 {
-        ("", name)
-    } else {
-        // The first folders go into a field of their own, up to 155 bytes.
-        let split =
-            name.match_indices('/').map(|(at, _)| name.split_at(at)).find(|(_, rest)| rest.len() <= 101);
-        let Some((prefix, rest)) = split.filter(|(prefix, _)| prefix.len() <= 155) else {
-            anyhow::bail!("the path `{name}` is too long for a backup");
-        };
-        (prefix, rest.trim_start_matches('/'))
-    };
+fn header((prefix, short): (&str, &str), kind: Kind, length: u64) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     let mut put = |at: usize, text: &str| {
         for (place, byte) in block.iter_mut().skip(at).zip(text.bytes()) {
@@ -181,7 +218,13 @@ fn header(name: &str, length: u64) -> anyhow::Result<[u8; BLOCK]> {
     }
     put(136, "00000000000");
     put(148, "        ");
-    put(156, "0");
+    put(
+        156,
+        match kind {
+            Kind::File => "0",
+            Kind::LongName => "L",
+        },
+    );
     put(257, "ustar");
     put(263, "00");
     put(345, prefix);
@@ -198,7 +241,7 @@ fn header(name: &str, length: u64) -> anyhow::Result<[u8; BLOCK]> {
     for (place, byte) in block.iter_mut().skip(148).zip(sum.bytes()) {
         *place = byte;
     }
-    Ok(block)
+    block
 }
 
 /// The sum of a header's bytes, with blanks in place of the sum itself.
@@ -207,18 +250,23 @@ fn sum_of(block: &[u8; BLOCK]) -> u32 {
     block.iter().enumerate().map(byte).sum()
 }
 
-/// The name and length in a header.
-fn parse(block: &[u8; BLOCK]) -> anyhow::Result<(String, u64)> {
+/// What a header says: a name, what it is the name of, and a length.
+fn parse(block: &[u8; BLOCK]) -> anyhow::Result<(String, Kind, u64)> {
     let text = |from: usize, length: usize| {
         let field = block.get(from..from + length).unwrap_or_default();
         let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
         String::from_utf8_lossy(field.get(..end).unwrap_or_default()).into_owned()
     };
     let octal = |from: usize, length: usize| u64::from_str_radix(text(from, length).trim(), 8).ok();
-    let regular = matches!(block.get(156), Some(b'0' | 0));
-    if octal(148, 8) != Some(u64::from(sum_of(block))) || text(257, 5) != "ustar" || !regular {
+    let kind = match block.get(156) {
+        Some(b'0' | 0) => Some(Kind::File),
+        Some(b'L') => Some(Kind::LongName),
+        _ => None,
+    };
+    let is_whole = octal(148, 8) == Some(u64::from(sum_of(block))) && text(257, 5) == "ustar";
+    let Some(kind) = kind.filter(|_| is_whole) else {
         anyhow::bail!("it is not an archive made by `kardinal backup`, or it is damaged");
-    }
+    };
     let length = match block.get(124) {
         Some(0x80) => block.get(128..136).and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes),
         _ => octal(124, 12),
@@ -227,12 +275,19 @@ fn parse(block: &[u8; BLOCK]) -> anyhow::Result<(String, u64)> {
         prefix if prefix.is_empty() => text(0, 100),
         prefix => format!("{prefix}/{}", text(0, 100)),
     };
-    let safe = name.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
-    match length {
-        Some(length) if safe => Ok((name, length)),
-        Some(_) => anyhow::bail!("the file name `{}` in it is not allowed", name.escape_default()),
-        None => anyhow::bail!("it is damaged: a file has no length"),
-    }
+    let length = length.ok_or_else(|| anyhow::anyhow!("it is damaged: a file has no length"))?;
+    Ok((name, kind, length))
+}
+
+/// A name that stays in the folder.
+fn safe(name: String) -> anyhow::Result<String> {
+    let stays = name.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
+    anyhow::ensure!(
+        stays && !name.contains('\0'),
+        "the file name `{}` in it is not allowed",
+        name.escape_default()
+    );
+    Ok(name)
 }
 
 #[cfg(test)]
@@ -261,11 +316,18 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_nothing_else() {
         let long = format!("{}/{}", "a".repeat(120), "b".repeat(90));
-        let whole = archive(&[("a", b"x"), ("b/c", &[7; 512]), (&long, &[1; 1000]), ("empty", b"")]);
+        let longer = format!("{}/{}/{}", "a".repeat(200), "ä".repeat(100), "b".repeat(200));
+        let whole = archive(&[
+            ("a", b"x"),
+            ("b/c", &[7; 512]),
+            (&long, &[1; 1000]),
+            (&longer, &[2; 1000]),
+            ("empty", b""),
+        ]);
         let found = files(&whole).unwrap();
         let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["a", "b/c", &long, "empty"]);
-        assert_eq!(found[2].1, [1; 1000]);
+        assert_eq!(names, ["a", "b/c", &long, &longer, "empty"]);
+        assert_eq!((found[2].1.as_slice(), found[3].1.as_slice()), (&[1; 1000][..], &[2; 1000][..]));
         for length in (0..whole.len() - 2 * BLOCK).step_by(7) {
             assert!(files(&whole[..length]).is_err(), "{length} bytes");
         }
@@ -278,7 +340,9 @@ mod tests {
 
     #[test]
     fn names_that_lead_out_of_the_folder_are_refused() {
-        for name in ["../x", "/etc/passwd", "a/../../x", "a//b", "./a"] {
+        let long = format!("{}/../../../x", "a/".repeat(200));
+        let deep = format!("/{}", "a".repeat(300));
+        for name in ["../x", "/etc/passwd", "a/../../x", "a//b", "./a", &long, &deep] {
             let error = files(&archive(&[(name, b"x")])).unwrap_err().to_string();
             assert!(error.contains("is not allowed"), "{name}: {error}");
         }
