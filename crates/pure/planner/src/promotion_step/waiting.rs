@@ -1,5 +1,6 @@
 //! A step whose pull request waits for a merge: by people, or by the controller itself for a mere record.
 
+use jiff::Timestamp;
 use kardinal_api::kardinal::{BundleType, PromotionState};
 
 use super::draft::{self, Draft, output};
@@ -300,8 +301,9 @@ fn merged(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullReq
 pub(super) fn arrived(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullRequest) {
     let at = pull_request.merged_at.unwrap_or(snapshot.now);
     draft.status.merged_at = Some(at);
-    // The forge's clock may be ahead of ours, and nothing arrives in the future.
-    draft.status.promoted_at = Some(at.min(snapshot.now));
+    // The forge's clock may be ahead of ours, or behind: nothing arrives in the future, or before it was pushed.
+    let pushed_at = pushed_at(snapshot).unwrap_or(at);
+    draft.status.promoted_at = Some(at.max(pushed_at).min(snapshot.now));
     if let Some(commit) = &pull_request.merge_commit {
         draft.set_output(draft::MERGE_COMMIT, commit.clone());
     }
@@ -317,6 +319,12 @@ pub(super) fn arrived(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_reque
     let evidence = draft.status.evidence.get_or_insert_default();
     evidence.approved_by = Some(approved);
     evidence.policy_gates = Some(gates);
+}
+
+/// When the change was pushed, as far as that is on record, by our own clock.
+fn pushed_at(snapshot: &Snapshot<'_>) -> Option<Timestamp> {
+    let push = current_tasks(snapshot).iter().position(|task| task.kind == TaskKind::Push)?;
+    snapshot.step.status.as_ref()?.steps.get(push)?.completed_at
 }
 
 /// The tasks as they were when the step started. They were checked then, so that a Problem cannot come up now.

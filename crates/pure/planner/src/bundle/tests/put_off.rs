@@ -130,23 +130,31 @@ fn a_version_that_failed_is_taken_back_when_the_newer_one_ends_before_it_arrives
 
 #[test]
 fn the_rollback_that_goes_further_is_the_newer_one() {
-    let mut world = world();
-    world.set(NEWER, "dev", PromotionState::HealthChecking);
-    world.set(NEWER, "dev", PromotionState::Failed);
-    let less = made(&world.pass(NEWER)).clone();
-    assert_eq!(less.spec.intent.as_ref().unwrap().target.as_deref(), Some("dev"));
-    let less = less.metadata.name.unwrap();
-    world.pass(&less);
-    let plan = world.pass(BAD);
-    assert!(plan.effects.is_empty() && plan.status.is_none(), "{plan:?}");
-    world.now = plan.wake.unwrap();
-    let back = made(&world.pass(BAD)).metadata.name.clone().unwrap();
-    world.pass(&back);
-    world.pass(&less);
-    assert_eq!(
-        (world.phase(&back), world.phase(&less)),
-        (Some(BundlePhase::Promoting), Some(BundlePhase::Superseded))
-    );
+    // Whatever the server's clock says of the creation of the other one.
+    for skew in [-5, -1, 0, 1, 5] {
+        let mut world = world();
+        world.set(NEWER, "dev", PromotionState::HealthChecking);
+        world.set(NEWER, "dev", PromotionState::Failed);
+        let less = made(&world.pass(NEWER)).clone();
+        assert_eq!(less.spec.intent.as_ref().unwrap().target.as_deref(), Some("dev"));
+        let less = less.metadata.name.unwrap();
+        world.pass(&less);
+        let created = world.now;
+        world.bundle_mut(&less).metadata.creation_timestamp =
+            Some(Time(created + SignedDuration::from_secs(skew)));
+        let plan = world.pass(BAD);
+        assert!(plan.effects.is_empty() && plan.status.is_none(), "{skew}: {plan:?}");
+        world.now = plan.wake.unwrap();
+        assert!(world.now.duration_since(created) > SignedDuration::from_secs(1), "{skew}");
+        world.bundle_mut(&less).metadata.creation_timestamp = Some(Time(created));
+        let back = made(&world.pass(BAD)).metadata.name.clone().unwrap();
+        world.pass(&back);
+        world.pass(&less);
+        assert_eq!(
+            (world.phase(&back), world.phase(&less)),
+            (Some(BundlePhase::Promoting), Some(BundlePhase::Superseded))
+        );
+    }
 }
 
 #[test]

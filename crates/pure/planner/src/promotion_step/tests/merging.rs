@@ -43,6 +43,24 @@ fn a_merge_is_the_approval() {
 }
 
 #[test]
+fn a_forge_whose_clock_is_behind_brings_no_change_before_it_was_pushed() {
+    for (merged_at, promoted_at) in [
+        ("2026-04-14T13:00:00Z", "2026-04-14T14:00:00Z"),
+        ("2026-04-14T14:05:00Z", "2026-04-14T14:05:00Z"),
+        ("2026-04-14T15:00:00Z", "2026-04-14T14:07:00Z"),
+    ] {
+        let mut scene = Scene::reviewed().opened().kept();
+        scene.pass(SignedDuration::from_mins(7));
+        let merged = PullRequest { merged_at: Some(time(merged_at)), ..merged_pull_request() };
+        scene.pull_request = Some(merged);
+        scene.plan();
+        let status = scene.status();
+        let told = (status.merged_at, status.promoted_at);
+        assert_eq!(told, (Some(time(merged_at)), Some(time(promoted_at))));
+    }
+}
+
+#[test]
 fn the_merge_of_another_pull_request_with_the_same_number_is_none_of_ours() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.pull_request = Some(PullRequest { branch: "other".to_owned(), ..merged_pull_request() });
