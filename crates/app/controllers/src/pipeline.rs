@@ -46,8 +46,11 @@ impl Controller {
     /// Keeps a Bundle that is gone until what it brought is on record.
     fn remember(&self, pipeline: &Key, change: &Change) {
         let (Some(old), None) = before_and_after(change) else { return };
-        if let Ok(bundle) = serde_json::from_value::<Bundle>(old.clone()) {
-            let bundle = planner::arrivals_only(bundle);
+        // Without the Pipeline nobody writes down anything, and its label can be any word.
+        if get::<Pipeline>(&self.view(), &pipeline.0, &pipeline.1).is_none() {
+            return;
+        }
+        if let Some(bundle) = serde_json::from_value(old.clone()).ok().and_then(planner::arrivals_only) {
             let mut departed = self.departed();
             let gone = departed.entry(pipeline.clone()).or_default();
             // What came first is on record long before.

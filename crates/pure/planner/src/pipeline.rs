@@ -1,6 +1,6 @@
 //! The Pipeline's part of the sentence: is it well formed, and how do its environments stand?
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -50,8 +50,9 @@ pub struct Plan {
     pub has_all: bool,
 }
 
-/// What has to be known of a Bundle that is gone until its arrivals are on record. People can put much into a Bundle.
-pub fn arrivals_only(bundle: Bundle) -> Bundle {
+/// What has to be known of a Bundle that is gone until its arrivals are on record. People can put much into a Bundle. Absent:
+/// it came nowhere.
+pub fn arrivals_only(bundle: Bundle) -> Option<Bundle> {
     let mut kept = Bundle { metadata: Default::default(), ..bundle };
     kept.metadata.name = bundle.metadata.name;
     kept.metadata.namespace = bundle.metadata.namespace;
@@ -61,9 +62,11 @@ pub fn arrivals_only(bundle: Bundle) -> Bundle {
         let EnvironmentStatus { state, promoted_at, verified_at, .. } = entry;
         (name, EnvironmentStatus { state, promoted_at, verified_at, ..EnvironmentStatus::default() })
     };
-    let environments = status.environments.into_iter().map(short).collect();
+    let environments: BTreeMap<String, EnvironmentStatus> =
+        status.environments.into_iter().map(short).collect();
+    let has_arrived = environments.values().any(|entry| entry.promoted_at.or(entry.verified_at).is_some());
     kept.status = Some(BundleStatus { phase: status.phase, environments, ..BundleStatus::default() });
-    kept
+    has_arrived.then_some(kept)
 }
 
 /// The condition that says whether the Secrets that a Pipeline names exist.

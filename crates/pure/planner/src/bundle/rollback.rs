@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{
     Bundle, BundlePhase, BundleStatus, Environment, EnvironmentStatus, OnReject, Pipeline, Predecessor,
     PromotionState,
@@ -22,9 +21,6 @@ use crate::promotion_step::rollback_of;
 
 /// The condition of a failed Bundle that says whether a rollback is put off.
 pub(super) const PUT_OFF: &str = "RollbackPutOff";
-/// Two rollbacks that are made so long after each other are never of the same second: conditions tell the second only, and
-/// a request takes its time.
-const APART: SignedDuration = SignedDuration::from_secs(3);
 /// Why there is no rollback: another version comes, or has come.
 const NOT_NEEDED: &str = "RollbackNotNeeded";
 
@@ -117,9 +113,6 @@ pub(super) fn look_again(snapshot: &Snapshot<'_>, status: &BundleStatus) -> Opti
     if all.effects.is_empty() && !new.is_news(&status.conditions) {
         return None;
     }
-    if let Some(wake) = newer_from(snapshot).filter(|_| !all.effects.is_empty()) {
-        return Some(Plan { wake: Some(wake), ..Plan::default() });
-    }
     if let Some(ready) = status.conditions.iter_mut().find(|one| one.type_ == READY) {
         let new = all.lost.into_iter().filter(|lost| !ready.message.contains(lost.as_str()));
         let told: Vec<String> = std::iter::once(ready.message.clone()).chain(new).collect();
@@ -137,20 +130,6 @@ fn in_time(mut bundle: Bundle) -> Bundle {
         entry.promoted_at = entry.promoted_at.max(entry.failed_at);
     }
     bundle
-}
-
-/// When a Bundle would be newer than all others, if that is not now. The newer one that has failed may just have made a
-/// rollback of its own, which goes less far and has to give way: of the same second, the names would decide that. When it was
-/// created is told by another clock than ours; when the newer one failed is not, and its rollback was made right after that.
-fn newer_from(snapshot: &Snapshot<'_>) -> Option<Timestamp> {
-    let rollbacks = snapshot.siblings.iter().filter(|sibling| is_automatic_rollback(sibling));
-    let failed = rollbacks.filter_map(|made| {
-        let maker = snapshot.siblings.iter().find(|one| rollback_of(made) == Some(name_of(&one.metadata)))?;
-        let told = condition::find(&maker.status.as_ref()?.conditions, READY)?;
-        Some(told.last_transition_time.0)
-    });
-    let apart = failed.max()?.saturating_add(APART).unwrap_or(Timestamp::MAX);
-    (snapshot.now < apart).then_some(apart)
 }
 
 /// Why an environment needs no rollback any more, in one word and in words.

@@ -6,12 +6,12 @@ use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{
     Bundle, BundlePhase, BundleType, EnvironmentStatus, PIN_ANNOTATION, Pipeline, PromotionState,
 };
-use kardinal_object::{age, annotation_of, is_true, name_of};
+use kardinal_object::{age, annotation_of, created_at, is_true, name_of};
 
 use super::check::verified_at;
 use super::plan::{is_finished, phase_of};
 use super::report::course;
-use super::{Route, Snapshot};
+use super::{Route, Snapshot, is_automatic_rollback};
 use crate::intent;
 use crate::promotion_step::rollback_of;
 
@@ -149,9 +149,26 @@ pub(super) fn successors<'a>(
     environments: &BTreeSet<String>,
 ) -> impl Iterator<Item = &'a Bundle> {
     let Snapshot { bundle, pipeline, siblings, .. } = *snapshot;
-    let is_newer = move |sibling: &&Bundle| age(&sibling.metadata) > age(&bundle.metadata);
-    let newer = siblings.iter().copied().filter(is_newer);
-    newer.filter(move |sibling| replaces(pipeline, sibling, bundle, environments))
+    let later = siblings.iter().copied().filter(|sibling| comes_after(sibling, bundle, siblings));
+    later.filter(move |sibling| replaces(pipeline, sibling, bundle, environments))
+}
+
+/// Whether one Bundle counts as the later one of two.
+fn comes_after(one: &Bundle, other: &Bundle, siblings: &[&Bundle]) -> bool {
+    let is_newer = age(&one.metadata) > age(&other.metadata);
+    goes_further(one, other, siblings) || is_newer && !goes_further(other, one, siblings)
+}
+
+/// Whether an automatic rollback takes back more than another one: also what lay below that one's version. A rollback that
+/// is put off is made when the newer version fails, which makes one of its own: of the same second, the names would decide.
+fn goes_further(one: &Bundle, other: &Bundle, siblings: &[&Bundle]) -> bool {
+    let undone = |bundle: &Bundle| {
+        let name = rollback_of(bundle).filter(|_| is_automatic_rollback(bundle))?;
+        siblings.iter().copied().find(|sibling| name_of(&sibling.metadata) == name)
+    };
+    let (Some(lower), Some(upper)) = (undone(one), undone(other)) else { return false };
+    // One that was made before the other one's version came had not that one to take back.
+    age(&lower.metadata) < age(&upper.metadata) && created_at(&upper.metadata) <= created_at(&one.metadata)
 }
 
 /// Whether a Bundle is on its way or has arrived, and stays.

@@ -128,33 +128,62 @@ fn a_version_that_failed_is_taken_back_when_the_newer_one_ends_before_it_arrives
     comes_back(&mut world, "it was rejected");
 }
 
+/// The rollback that `NEWER` makes of `dev`, and the one that was put off, both on their way.
+fn two_ways_back() -> (World, String, String) {
+    let mut world = world();
+    world.set(NEWER, "dev", PromotionState::HealthChecking);
+    world.set(NEWER, "dev", PromotionState::Failed);
+    let less = made(&world.pass(NEWER)).clone();
+    assert_eq!(less.spec.intent.as_ref().unwrap().target.as_deref(), Some("dev"));
+    assert_eq!(less.spec.artifacts, world.bundle(BAD).spec.artifacts, "dev was healthy with it");
+    let less = less.metadata.name.unwrap();
+    let further = made(&world.pass(BAD)).metadata.name.clone().unwrap();
+    (world, less, further)
+}
+
 #[test]
-fn the_rollback_that_goes_further_is_the_newer_one() {
-    // Whatever the server's clock says of the creation of the other one.
-    for skew in [-5, -1, 0, 1, 5] {
-        let mut world = world();
-        world.set(NEWER, "dev", PromotionState::HealthChecking);
-        world.set(NEWER, "dev", PromotionState::Failed);
-        let less = made(&world.pass(NEWER)).clone();
-        assert_eq!(less.spec.intent.as_ref().unwrap().target.as_deref(), Some("dev"));
-        let less = less.metadata.name.unwrap();
-        world.pass(&less);
-        let created = world.now;
-        world.bundle_mut(&less).metadata.creation_timestamp =
-            Some(Time(created + SignedDuration::from_secs(skew)));
-        let plan = world.pass(BAD);
-        assert!(plan.effects.is_empty() && plan.status.is_none(), "{skew}: {plan:?}");
-        world.now = plan.wake.unwrap();
-        assert!(world.now.duration_since(created) > SignedDuration::from_secs(1), "{skew}");
-        world.bundle_mut(&less).metadata.creation_timestamp = Some(Time(created));
-        let back = made(&world.pass(BAD)).metadata.name.clone().unwrap();
-        world.pass(&back);
-        world.pass(&less);
-        assert_eq!(
-            (world.phase(&back), world.phase(&less)),
-            (Some(BundlePhase::Promoting), Some(BundlePhase::Superseded))
-        );
+fn the_rollback_that_goes_further_wins_whenever_it_was_made() {
+    // By the server's clock the one that was put off is made in the second of the other one, after it, or before it.
+    for seconds in [0, 1, -1] {
+        for first in [true, false] {
+            let (mut world, less, further) = two_ways_back();
+            assert!(less > further, "of one second, the names alone would decide otherwise");
+            let made = world.bundle(&less).metadata.creation_timestamp.clone().unwrap().0;
+            let at = made + SignedDuration::from_secs(seconds);
+            world.bundle_mut(&further).metadata.creation_timestamp = Some(Time(at));
+            let order = if first { [&further, &less, &further] } else { [&less, &further, &less] };
+            for name in order {
+                world.pass(name);
+            }
+            assert_eq!(
+                (world.phase(&further), world.phase(&less)),
+                (Some(BundlePhase::Promoting), Some(BundlePhase::Superseded)),
+                "{seconds} s, first: {first}"
+            );
+        }
     }
+}
+
+#[test]
+fn a_rollback_from_before_a_version_does_not_stand_for_taking_that_one_back() {
+    let bundles = vec![versioned(GOOD, 0), versioned(BAD, 5)];
+    let mut world = World::new(line(&["dev"]), bundles);
+    world.verify(GOOD, &["dev"]);
+    world.pass(BAD);
+    world.set(BAD, "dev", PromotionState::HealthChecking);
+    fail(&mut world, BAD, "dev");
+    let first = made(&world.pass(BAD)).metadata.name.clone().unwrap();
+    world.verify(&first, &["dev"]);
+    assert_eq!(world.phase(&first), Some(BundlePhase::Verified));
+    let mut newer = versioned(NEWER, 0);
+    newer.metadata.creation_timestamp = Some(Time(world.now));
+    world.bundles.push(newer);
+    world.pass(NEWER);
+    world.set(NEWER, "dev", PromotionState::HealthChecking);
+    fail(&mut world, NEWER, "dev");
+    let second = made(&world.pass(NEWER)).metadata.name.clone().unwrap();
+    world.pass(&second);
+    assert_eq!(world.phase(&second), Some(BundlePhase::Promoting));
 }
 
 #[test]
