@@ -218,11 +218,14 @@ impl driver::Controller for Controller {
         }
         let number = |request: &PullRequest| request.status.as_ref().and_then(|status| status.number);
         let mut taken: Vec<u64> = requests.iter().filter_map(number).collect();
-        match self.highest_number(key, taken.iter().max().copied()).await {
+        let highest = self.highest_number(key, taken.iter().max().copied()).await;
+        // Where nobody knows which numbers were given, none is.
+        let kept = requests.iter().filter(|request| highest.is_ok() || number(request).is_some());
+        match &highest {
             Ok(highest) => taken.extend(highest),
-            Err(error) => failed = Some(error),
+            Err(error) => failed = Some(error.clone()),
         }
-        for request in &requests {
+        for request in kept {
             match self.keep_pull_request(repository.as_ref(), request, &taken, now).await {
                 Ok(given) => taken.extend(given),
                 Err(error) => failed = Some(error),

@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate};
 use kardinal_cluster::{Change, View};
-use kardinal_object::Gvk;
+use kardinal_object::{Gvk, label_of};
 use kardinal_planner::bundle::{
     GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, last_verified, pipeline_name, template_of,
 };
@@ -17,7 +17,7 @@ use kardinal_planner::seal::{Door, trusted, trusted_previous};
 use kardinal_policy::{is_template, shows_organisation, speaks_for_organisation};
 
 use crate::driver::{self, Key, Next};
-use crate::objects::{self, get, gvk, list, list_others};
+use crate::objects::{self, get, gvk, list, list_all, list_others};
 use crate::{Context, facets};
 
 /// Asks the gates, at the right time.
@@ -116,7 +116,8 @@ impl Observation {
             true => counting(view, &key.0, policy_namespaces),
             false => Vec::new(),
         };
-        let is_withdrawn = template.is_none() && shows_organisation(&gate, policy_namespaces);
+        let is_withdrawn =
+            template.is_none() && shows_organisation(&gate, policy_namespaces) && all_read(view, &gate);
         let observation =
             Observation { gate, template, is_withdrawn, pipelines, place, bundle, previous, proven: None };
         Some((observation, others))
@@ -167,6 +168,12 @@ fn template(view: &View, gate: &PolicyGate) -> Option<PolicyGate> {
         let all: Vec<PolicyGate> = list(view, namespace, facets::BUNDLE, "");
         template_of(gate, &all).cloned()
     })
+}
+
+/// Whether every template of the namespace that a gate was made in can be read: one that cannot is not deleted.
+fn all_read(view: &View, gate: &PolicyGate) -> bool {
+    let namespace = label_of(&gate.metadata, GATE_TEMPLATE_NAMESPACE_LABEL).unwrap_or_default();
+    list_all::<PolicyGate>(view, namespace, facets::BUNDLE, "").is_ok()
 }
 
 /// The Pipelines that count the templates of a namespace.

@@ -121,6 +121,8 @@ impl driver::Controller for Controller {
             };
         };
         let outcome = act::act(self, &mut observation, effect).await;
+        let attempt = self.remember(key, |memory| memory.faults.saturating_add(1));
+        let outcome = planner::in_time(&observation.step, effect, outcome, attempt);
         self.learn(key, effect, &outcome);
         let faults = self.remember(key, |memory| memory.faults);
         let report = planner::report(&observation.snapshot(), effect, &outcome, faults);
@@ -206,7 +208,7 @@ impl Controller {
                     memory.has_no_pull_request = false;
                     memory.heard_of_pull_request = true;
                 }
-                (_, Outcome::Absent { .. }) => memory.pull_request = None,
+                (Effect::ReadPullRequest { .. }, Outcome::NoPullRequest) => memory.pull_request = None,
                 (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) => memory.has_no_pull_request = true,
                 // Credentials are the team's: that they do not work now is no reason to give up.
                 (

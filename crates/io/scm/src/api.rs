@@ -14,6 +14,8 @@ use crate::http::{Answer, Request, Session, authority};
 
 /// More pages than any repository has: a server that never ends must not keep us for ever.
 const PAGES: u32 = 2000;
+/// More bytes than any list has that is kept whole: a server must not decide how much memory we take.
+const KEPT: usize = 8 * 1024 * 1024;
 
 /// The API of one forge, seen from one repository.
 pub(crate) struct Api {
@@ -105,21 +107,40 @@ impl Api {
         }
     }
 
-    /// Goes through all pages until `visit` has found what it wants.
+    /// Goes through all pages until `visit` has found what it wants. It must not keep more than a few items.
     pub(crate) async fn search<T: DeserializeOwned, R>(
         &self,
         endpoint: &'static str,
         doing: &str,
         url: &Url,
+        visit: impl FnMut(T) -> Option<R>,
+    ) -> Result<Option<R>, Error> {
+        self.pages(endpoint, doing, url, usize::MAX, visit).await
+    }
+
+    async fn pages<T: DeserializeOwned, R>(
+        &self,
+        endpoint: &'static str,
+        doing: &str,
+        url: &Url,
+        limit: usize,
         mut visit: impl FnMut(T) -> Option<R>,
     ) -> Result<Option<R>, Error> {
-        let mut seen = 0_u64;
+        let (mut seen, mut size) = (0_u64, 0_usize);
         for page in 1..=PAGES {
             let mut url = url.clone();
             url.query_pairs_mut()
                 .append_pair(self.paging.size_parameter, &self.paging.size.to_string())
                 .append_pair("page", &page.to_string());
             let answer = self.must(endpoint, doing, Method::GET, url, None).await?;
+            size = size.saturating_add(answer.body.len());
+            if size > limit {
+                return Err(Error::fault(format!(
+                    "`{}` has more than {} MiB to say when asked to {doing}",
+                    authority(&self.root),
+                    limit >> 20
+                )));
+            }
             let items: Vec<T> = answer.json()?;
             let count = items.len();
             seen += u64::try_from(count).unwrap_or(u64::MAX);
@@ -148,7 +169,7 @@ impl Api {
     ) -> Result<Vec<T>, Error> {
         let mut all = Vec::new();
         let nothing: Option<()> = self
-            .search(endpoint, doing, url, |item| {
+            .pages(endpoint, doing, url, KEPT, |item| {
                 all.push(item);
                 None
             })

@@ -24,7 +24,9 @@ mod wish;
 
 pub use chosen::chosen;
 pub use create::{NewBundle, create_bundle, skip};
-pub use gate::{Override, Resumption, freeze_name, overridden_in, override_gate, pause, place_of, resume};
+pub use gate::{
+    Override, Resumption, WritesTo, freeze_name, overridden_in, override_gate, pause, place_of, resume,
+};
 pub use history::{FORCE, History, Objection};
 pub(crate) use history::{carries_kind, ended_at, presents};
 pub use init::{InitConfig, InitGit, init};

@@ -11,6 +11,7 @@ mod reach;
 mod tests;
 
 pub use place::{Place, place_by_labels, place_in_graph};
+pub(crate) use plan::is_released;
 pub use plan::{Authority, Plan, Snapshot, plan};
 pub use reach::guards_nothing;
 

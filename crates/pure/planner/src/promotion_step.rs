@@ -42,7 +42,7 @@ pub use late::concerns;
 pub use organisation::{Ground, Organisation, target};
 pub(crate) use organisation::{is_behind, written_to};
 pub(crate) use report::TRYING_AGAIN;
-pub use report::{KNOCKS, Report, report};
+pub use report::{KNOCKS, Report, in_time, report};
 pub(crate) use tasks::TYPES;
 pub use tasks::{Call, Problem, Task, TaskKind, tasks};
 pub(crate) use verifying::{Ending, ending};

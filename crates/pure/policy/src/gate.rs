@@ -39,7 +39,7 @@ pub struct Target {
     pub environment: String,
     /// What is written in the repository.
     pub paths: Vec<Written>,
-    /// The branches that are written, that of the environment itself included.
+    /// The branches that are written, that of the environment itself first.
     pub branches: Vec<String>,
 }
 

@@ -63,9 +63,11 @@ fn names_place(gate: &PolicyGate, given: &GateOverride, target: &Target) -> bool
     let spec = &gate.spec;
     let mut paths =
         target.paths.iter().filter(|path| spec.applies_to_paths.iter().any(|one| path.is_meant_by(one)));
+    // The branch of a pull request belongs to the Bundle and is no place of its own.
     let mut branches = target
         .branches
         .iter()
+        .take(1)
         .filter(|branch| spec.applies_to_branches.iter().any(|one| means_branch(one, branch)));
     paths.all(|path| given.paths.iter().any(|pattern| path.lies_in(pattern)))
         && branches.all(|branch| given.branches.iter().any(|pattern| means_branch(pattern, branch)))

@@ -57,7 +57,7 @@ impl Written {
     }
 
     /// Whether all of it lies where a pattern means, or below.
-    pub(crate) fn lies_in(&self, pattern: &str) -> bool {
+    pub fn lies_in(&self, pattern: &str) -> bool {
         let pattern = segments(pattern);
         let path: Vec<&str> = self.segments.iter().map(String::as_str).collect();
         (0..=path.len()).any(|end| matches(&pattern, path.get(..end).unwrap_or_default()))

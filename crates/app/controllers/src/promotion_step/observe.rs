@@ -180,6 +180,9 @@ fn undone_by(
 ) -> Option<Bundle> {
     let namespace = step.metadata.namespace.as_deref().unwrap_or_default();
     let reverted: Bundle = get(view, namespace, rollback_of(bundle)?)?;
+    if bundle.spec.artifacts.git_commit.is_none() {
+        return Some(reverted);
+    }
     // The records of Bundles may be a moment behind their steps.
     let steps: Vec<PromotionStep> = list(view, namespace, facets::PIPELINE, &step.spec.pipeline);
     let others: Vec<Bundle> = others.iter().map(|other| up_to_date(other, &steps)).collect();

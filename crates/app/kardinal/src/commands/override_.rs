@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: OverrideArguments) -> anyhow::Result<()> {
                 let bundle = label_of(&gate.metadata, BUNDLE_LABEL).unwrap_or_default();
                 // The team chooses where an environment of this name writes: whoever overrides shall see it.
                 let place = place_of(&seen.pipeline, environment);
-                let place = place.map(|(path, branch)| format!(" (`{path}` on `{branch}`)")).unwrap_or_default();
+                let place = place.map(|place| format!(" ({place})")).unwrap_or_default();
                 format!(
                     "Gate \"{}\" overridden for {environment}{place} of {bundle} until {expires:.0} by {who}\n",
                     arguments.gate

@@ -1,7 +1,7 @@
 //! The numbers of pull requests: one that was given is never given again, even if its pull request is deleted.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ impl Store {
     /// repository, whose own folder may be replaced.
     pub fn highest_number(&self, namespace: &str, name: &str, known: u64) -> Result<u64, Error> {
         let file = self.path(namespace, name)?.with_extension("number");
-        let kept = read(&file);
+        let kept = read(&file)?;
         if kept >= known {
             return Ok(kept);
         }
@@ -40,15 +40,18 @@ impl Store {
     }
 }
 
-/// Nothing that is not a plain file with a number is believed.
-fn read(file: &Path) -> u64 {
-    let text = || {
-        file.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
-        let mut text = String::new();
-        File::open(file).ok()?.take(LENGTH_LIMIT).read_to_string(&mut text).ok()?;
-        text.trim().parse().ok()
-    };
-    text().filter(|number| *number <= LARGEST).unwrap_or_default()
+/// Nothing that is not a plain file with a number is believed; but what cannot be read now may hold one.
+fn read(file: &Path) -> Result<u64, Error> {
+    let failed = |error| Error::fault("read the number of the last pull request", error);
+    match file.symlink_metadata() {
+        Ok(found) if found.is_file() => {}
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+        _ => return Ok(0),
+    }
+    let mut text = Vec::new();
+    File::open(file).and_then(|file| file.take(LENGTH_LIMIT).read_to_end(&mut text)).map_err(failed)?;
+    let number = std::str::from_utf8(&text).ok().and_then(|text| text.trim().parse().ok());
+    Ok(number.filter(|number| *number <= LARGEST).unwrap_or_default())
 }
 
 #[cfg(test)]

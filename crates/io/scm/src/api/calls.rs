@@ -74,8 +74,21 @@ impl Api {
             fields.insert("target_url".to_owned(), url.as_str().into());
         }
         let what = format!("commit `{sha}`");
-        self.must_on("create_status", doing, &what, Method::POST, url, Some(body)).await?;
-        Ok(())
+        match self.must_on("create_status", doing, &what, Method::POST, url, Some(body)).await {
+            // Forges say it in many ways that they have no such commit.
+            Err(Error::Problem(_) | Error::Fault { .. }) if self.lacks_commit(sha).await => {
+                Err(Error::Absent(format!("{what} is not there (yet) in {}", self.repository())))
+            }
+            answer => answer.map(drop),
+        }
+    }
+
+    /// Whether the repository is there and has no such commit, as far as the forge says so.
+    async fn lacks_commit(&self, sha: &str) -> bool {
+        let url = self.in_repository(&["git", "commits", sha]);
+        let (doing, what) = ("read a commit", format!("commit `{sha}`"));
+        let answer = self.must_on("get_commit", doing, &what, Method::GET, url, None).await;
+        matches!(answer, Err(Error::Absent(_)))
     }
 
     /// The repository as the forge describes it.

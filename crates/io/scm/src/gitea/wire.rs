@@ -60,6 +60,11 @@ impl PullRequestWire {
         from && self.is_at_home() && self.base.name == base && body.contains(marker)
     }
 
+    /// The same without what nobody reads any more.
+    pub(super) fn without_body(self) -> PullRequestWire {
+        PullRequestWire { body: None, ..self }
+    }
+
     fn is_at_home(&self) -> bool {
         self.head.repo_id == self.base.repo_id
     }

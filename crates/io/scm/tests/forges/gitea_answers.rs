@@ -1,7 +1,7 @@
 //! Answers of Gitea that the real one of the tests does not give.
 
 use kardinal_api::kardinal::GitProvider;
-use kardinal_scm::{Error, NewPullRequest, PullRequestState, open};
+use kardinal_scm::{CommitState, CommitStatus, Error, NewPullRequest, PullRequestState, open};
 use serde_json::{Value, json};
 
 use crate::server::{HEAD, MARKER, Say, Server, http, token};
@@ -136,5 +136,48 @@ async fn a_conflict_is_told_apart_from_other_refusals_to_merge() {
         let forge = open(GitProvider::Gitea, &server.repository(), &token(), None, &http()).unwrap();
         let error = forge.merge(4, "1111", "main").await.unwrap_err();
         assert_eq!(is(&error), wanted, "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_forge_that_never_ends_does_not_decide_how_much_memory_we_take() {
+    // Each page is within the limit of one answer, and there is always another one.
+    let name = "x".repeat(3 << 20);
+    let server = Server::start(move |asked, _| match asked.what().as_str() {
+        "GET /api/v1/repos/acme/app/labels" => Say::json(200, &json!([{ "id": 1, "name": name }])),
+        _ => Say { status: 404, headers: Vec::new(), body: "404 page not found\n".to_owned() },
+    })
+    .await;
+    let forge = open(GitProvider::Gitea, &server.repository(), &token(), None, &http()).unwrap();
+    let new = NewPullRequest { labels: vec!["kardinal".to_owned()], ..promotion() };
+    let error = forge.create(&new).await.unwrap_err();
+    let Error::Fault { message, .. } = &error else { panic!("{error:?}") };
+    assert!(message.contains("has more than 8 MiB to say"), "{message}");
+    let pages = server.log().iter().filter(|what| what.ends_with("/labels")).count();
+    assert_eq!(pages, 3, "{:?}", server.log());
+}
+
+#[tokio::test]
+async fn a_commit_that_the_forge_does_not_have_is_absent_however_the_forge_says_it() {
+    for (status, lacks) in [(422, true), (500, true), (404, true), (422, false), (403, true)] {
+        let server = Server::start(move |asked, _| match asked.what().as_str() {
+            "POST /api/v1/repos/acme/app/statuses/1111" => Say::json(status, &json!({ "message": "no" })),
+            "GET /api/v1/repos/acme/app/git/commits/1111" if lacks && status != 403 => {
+                Say::json(404, &json!({}))
+            }
+            "GET /api/v1/repos/acme/app/git/commits/1111" if status == 403 => Say::json(403, &json!({})),
+            _ => Say::json(200, &json!({})),
+        })
+        .await;
+        let forge = open(GitProvider::Gitea, &server.repository(), &token(), None, &http()).unwrap();
+        let shown = CommitStatus {
+            context: "kardinal/gates/main".to_owned(),
+            state: CommitState::Pending,
+            description: "no".to_owned(),
+            url: None,
+        };
+        let error = forge.set_status("1111", &shown).await.unwrap_err();
+        let absent = matches!(error, Error::Absent(_));
+        assert_eq!(absent, lacks && status != 403, "{status} {lacks}: {error:?}");
     }
 }

@@ -228,6 +228,10 @@ pub struct BundleStatus {
     /// The record of each environment, by name; it outlives the steps.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environments: BTreeMap<String, EnvironmentStatus>,
+    /// The environments that go back to what they had before unless a newer Bundle comes there: see the condition
+    /// `RollbackPutOff`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rollbacks_put_off: Vec<String>,
 }
 
 /// The record of one environment.

@@ -15,7 +15,7 @@ pub struct Evidence {
     /// Measured values by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<BTreeMap<String, f64>>,
-    /// How long the promotion waited at its gates.
+    /// How long the promotion waited until all of its gates were open; absent where it had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate_duration: Option<GoDuration>,
     /// Who approved the change as it was merged; empty where nobody had to. Approvals of earlier commits do not count.

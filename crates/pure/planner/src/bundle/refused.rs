@@ -6,9 +6,9 @@ use kardinal_api::graph::{Graph, Node};
 use kardinal_api::kardinal::{Bundle, BundlePhase};
 use kardinal_object::name_of;
 
-use super::plan::{Effect, phase_of, plan};
+use super::plan::{Effect, is_finished, phase_of, plan};
 use super::report::{READY, Standing, record, report};
-use super::rollback::{PUT_OFF, is_put_off, set};
+use super::rollback::{PUT_OFF, set};
 use super::{Plan, Snapshot};
 use crate::condition::{NewCondition, Truth};
 use crate::graph::check::excess;
@@ -61,7 +61,7 @@ pub fn refused(snapshot: &Snapshot<'_>, effect: &Effect, why: &str) -> Plan {
             return Plan { effects: Vec::new(), wake: Some(wake), ..only_deleting(snapshot) };
         }
     };
-    if is_put_off(snapshot.bundle) {
+    if phase_of(snapshot.bundle).is_some_and(is_finished) {
         return Plan { wake: Some(wake), ..still_put_off(snapshot, message) };
     }
     let standing = Standing {

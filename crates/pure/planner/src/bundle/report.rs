@@ -276,6 +276,7 @@ pub fn report(
         graph_ref,
         conditions: others.chain([condition]).collect(),
         environments,
+        rollbacks_put_off: old.rollbacks_put_off.clone(),
     };
     ((status != old).then_some(status), notes)
 }

@@ -1,8 +1,8 @@
 //! What follows from a failure for the environments that received the Bundle: each goes back to what was good there.
 //!
 //! One that a newer Bundle is on its way to does not: the two would fight, and the newer one may be what mends it. Such a
-//! rollback is only put off. The failed Bundle writes that down, and looks again until the newer one has come there, or
-//! has ended before.
+//! rollback is only put off, also one that was made already and has given way. The failed Bundle writes that down, and looks
+//! again until the newer one has come there, or has ended before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,9 @@ use crate::promotion_step::rollback_of;
 
 /// The condition of a failed Bundle that says whether a rollback is put off.
 pub(super) const PUT_OFF: &str = "RollbackPutOff";
-/// Why there is no rollback: another version comes, or has come.
+/// Why there is no rollback yet: another version comes.
+const ON_ITS_WAY: &str = "NewerOnItsWay";
+/// Why there is no rollback: another version has come.
 const NOT_NEEDED: &str = "RollbackNotNeeded";
 
 /// What follows from a failure.
@@ -33,8 +35,8 @@ pub(super) struct Return {
     pub(super) notes: Vec<Note>,
     /// What the status has to tell: versions that should come back and cannot.
     pub(super) lost: Vec<String>,
-    /// What keeps environments from going back for now.
-    put_off: Vec<String>,
+    /// The environments that do not go back for now, and what keeps each.
+    put_off: Vec<(String, String)>,
 }
 
 impl Return {
@@ -44,10 +46,21 @@ impl Return {
 
     /// Writes down that somebody has to look again, where that is so.
     pub(super) fn put_off(&self, snapshot: &Snapshot<'_>, status: &mut BundleStatus) {
-        if !self.put_off.is_empty() {
-            let new = NewCondition::new(PUT_OFF, Truth::True, NOT_NEEDED, self.put_off.join("; "));
+        if let Some(new) = self.told() {
             set(snapshot, status, new);
+            status.rollbacks_put_off = self.environments();
         }
+    }
+
+    /// The condition that tells what is put off. Absent: nothing is.
+    fn told(&self) -> Option<NewCondition> {
+        let messages: Vec<&str> = self.put_off.iter().map(|(_, message)| message.as_str()).collect();
+        let told = || NewCondition::new(PUT_OFF, Truth::True, ON_ITS_WAY, messages.join("; "));
+        (!messages.is_empty()).then(told)
+    }
+
+    fn environments(&self) -> Vec<String> {
+        self.put_off.iter().map(|(name, _)| name.clone()).collect()
     }
 }
 
@@ -74,7 +87,7 @@ pub(super) fn roll_back(
     let mut all = Return::default();
     if let Some(pipeline) = snapshot.pipeline {
         for name in to_bring_back(snapshot, pipeline, environments) {
-            roll_back_one(snapshot, pipeline, name, &mut all);
+            roll_back_one(snapshot, pipeline, (name, environments), &mut all);
         }
     }
     all
@@ -83,14 +96,26 @@ pub(super) fn roll_back(
 /// What has become of a rollback that was put off, by a status that tells what the steps say now. Absent: nothing that has
 /// to be done or written down.
 pub(super) fn look_again(snapshot: &Snapshot<'_>, status: &BundleStatus) -> Option<Plan> {
-    let wanted = |pipeline: &&Pipeline| is_put_off(snapshot.bundle) && pipeline.spec.auto_rollback();
-    let pipeline = snapshot.pipeline.filter(wanted)?;
+    let has_failed = phase_of(snapshot.bundle) == Some(BundlePhase::Failed);
+    let pipeline = snapshot.pipeline.filter(|pipeline| has_failed && pipeline.spec.auto_rollback())?;
+    let gave_way = gave_way(snapshot);
+    if !is_put_off(snapshot.bundle) && gave_way.is_empty() {
+        return None;
+    }
     let bundle = in_time(Bundle { status: Some(status.clone()), ..snapshot.bundle.clone() });
     let siblings: Vec<Bundle> = snapshot.siblings.iter().map(|&sibling| in_time(sibling.clone())).collect();
     let siblings: Vec<&Bundle> = siblings.iter().collect();
     let snapshot = &Snapshot { bundle: &bundle, siblings: &siblings, ..*snapshot };
     let mut status = status.clone();
-    let names = to_bring_back(snapshot, pipeline, &bundle.status.as_ref()?.environments);
+    let environments = &bundle.status.as_ref()?.environments;
+    // What was not put off has its rollback, or had one that somebody did not want.
+    let waits = |name: &&str| {
+        let listed = &status.rollbacks_put_off;
+        gave_way.contains(*name)
+            || is_put_off(&bundle) && (listed.is_empty() || listed.iter().any(|one| one == name))
+    };
+    let names: Vec<&str> =
+        to_bring_back(snapshot, pipeline, environments).into_iter().filter(waits).collect();
     let (mut all, mut settled) = (Return::default(), Vec::new());
     if names.is_empty() {
         settled.push((NOT_NEEDED, "no environment has failed with it any more".to_owned()));
@@ -98,19 +123,17 @@ pub(super) fn look_again(snapshot: &Snapshot<'_>, status: &BundleStatus) -> Opti
     for name in names {
         match no_more(snapshot, pipeline, name) {
             Some(why) => settled.push(why),
-            None => roll_back_one(snapshot, pipeline, name, &mut all),
+            None => roll_back_one(snapshot, pipeline, (name, environments), &mut all),
         }
     }
-    let notes = all.notes.iter().map(|note| (note.reason.as_str(), note.message.clone()));
-    let (reasons, messages): (Vec<&str>, Vec<String>) = notes.chain(settled).unzip();
-    let new = match all.put_off.is_empty() {
-        true => {
-            let reason = reasons.first().copied().unwrap_or(NOT_NEEDED).to_owned();
-            NewCondition::new(PUT_OFF, Truth::False, reason, messages.join("; "))
-        }
-        false => NewCondition::new(PUT_OFF, Truth::True, NOT_NEEDED, all.put_off.join("; ")),
-    };
-    if all.effects.is_empty() && !new.is_news(&status.conditions) {
+    let new = all.told().unwrap_or_else(|| {
+        let notes = all.notes.iter().map(|note| (note.reason.as_str(), note.message.clone()));
+        let (reasons, messages): (Vec<&str>, Vec<String>) = notes.chain(settled).unzip();
+        let reason = reasons.first().copied().unwrap_or(NOT_NEEDED).to_owned();
+        NewCondition::new(PUT_OFF, Truth::False, reason, messages.join("; "))
+    });
+    let put_off = all.environments();
+    if all.effects.is_empty() && !new.is_news(&status.conditions) && status.rollbacks_put_off == put_off {
         return None;
     }
     if let Some(ready) = status.conditions.iter_mut().find(|one| one.type_ == READY) {
@@ -119,6 +142,7 @@ pub(super) fn look_again(snapshot: &Snapshot<'_>, status: &BundleStatus) -> Opti
         ready.message = told.join("; ");
     }
     set(snapshot, &mut status, new);
+    status.rollbacks_put_off = put_off;
     Some(Plan { effects: all.effects, status: Some(status), notes: all.notes, ..Plan::default() })
 }
 
@@ -183,13 +207,18 @@ fn on_reject(pipeline: &Pipeline, environment: &str) -> OnReject {
 }
 
 /// How one environment that got the Bundle comes back.
-fn roll_back_one(snapshot: &Snapshot<'_>, pipeline: &Pipeline, name: &str, all: &mut Return) {
+fn roll_back_one(
+    snapshot: &Snapshot<'_>,
+    pipeline: &Pipeline,
+    (name, environments): (&str, &BTreeMap<String, EnvironmentStatus>),
+    all: &mut Return,
+) {
     let made = recovery(snapshot, name);
-    if let Some(newer) = coming(snapshot, name).filter(|_| made.is_none()) {
+    if let Some(newer) = coming(snapshot, name, environments).filter(|_| made.is_none()) {
         let newer = name_of(&newer.metadata);
         let message = format!("`{name}` is not rolled back as long as `{newer}` is on its way there");
-        all.put_off.push(message.clone());
-        return all.note(NOT_NEEDED, message);
+        all.put_off.push((name.to_owned(), message.clone()));
+        return all.note(ON_ITS_WAY, message);
     }
     let good = intent::verified_before(snapshot.siblings, name, snapshot.bundle);
     let intent::WayBack { good, lost } =
@@ -200,7 +229,7 @@ fn roll_back_one(snapshot: &Snapshot<'_>, pipeline: &Pipeline, name: &str, all: 
             all.note("RollingBack", format!("`{name}` goes back with the Bundle `{made}`"));
         }
         (None, Some(good)) => {
-            let bundle = intent::automatic_rollback(snapshot.bundle, name, good);
+            let bundle = intent::automatic_rollback(snapshot.bundle, name, good, snapshot.siblings);
             let (from, with) = (name_of(&good.metadata), name_of(&bundle.metadata));
             let message = format!("`{name}` goes back to what `{from}` brought, with the Bundle `{with}`");
             all.note("RollingBack", message);
@@ -226,26 +255,51 @@ fn roll_back_one(snapshot: &Snapshot<'_>, pipeline: &Pipeline, name: &str, all: 
 }
 
 /// The newest Bundle that is on its way to an environment, or has come there, after this one.
-fn coming<'a>(snapshot: &Snapshot<'a>, name: &str) -> Option<&'a Bundle> {
+fn coming<'a>(
+    snapshot: &Snapshot<'a>,
+    name: &str,
+    environments: &BTreeMap<String, EnvironmentStatus>,
+) -> Option<&'a Bundle> {
     let place = BTreeSet::from([name.to_owned()]);
+    let mut own = snapshot.bundle.clone();
+    own.status.get_or_insert_default().environments.clone_from(environments);
+    let own = in_time(own);
+    let all: Vec<&Bundle> = snapshot.siblings.iter().copied().chain([&own]).collect();
+    let history = intent::History::of(&all, name, own.spec.kind());
     let has_come = |bundle: &Bundle| {
         let mut record = bundle.status.iter().flat_map(|status| &status.environments);
         record.any(|(environment, entry)| environment == name && entry.promoted_at.is_some())
     };
-    // One that is verified, and not there, was not meant for it when it set out.
-    let comes = |bundle: &&Bundle| {
-        is_current(bundle) && (phase_of(bundle) == Some(BundlePhase::Promoting) || has_come(bundle))
+    // One that was there before this one came is not on its way any more, and one that is verified and was never there was
+    // not meant for it when it set out.
+    let comes = |bundle: &&Bundle| match has_come(bundle) {
+        true => is_current(bundle) && history.is_after(bundle, &own),
+        false => is_current(bundle) && phase_of(bundle) == Some(BundlePhase::Promoting),
     };
     successors(snapshot, &place).filter(comes).max_by_key(|bundle| age(&bundle.metadata))
 }
 
-/// The automatic rollback that exists already, from a pass that could not write down that it was made.
+/// The automatic rollback that exists already, from a pass that could not write down that it was made. One that has given
+/// way to a newer Bundle does not count: that one may end before it comes.
 fn recovery<'a>(snapshot: &Snapshot<'a>, environment: &str) -> Option<&'a Bundle> {
-    let takes_back = |sibling: &&Bundle| {
-        let target = sibling.spec.intent.as_ref().and_then(|intent| intent.target.as_deref());
-        is_automatic_rollback(sibling)
-            && rollback_of(sibling) == Some(name_of(&snapshot.bundle.metadata))
-            && target == Some(environment)
+    let is_it = |sibling: &&Bundle| {
+        brings_back(snapshot, sibling) == Some(environment)
+            && phase_of(sibling) != Some(BundlePhase::Superseded)
     };
-    snapshot.siblings.iter().copied().find(takes_back)
+    snapshot.siblings.iter().copied().find(is_it)
+}
+
+/// The environments whose automatic rollback has given way to another Bundle, with no other one in its place.
+fn gave_way(snapshot: &Snapshot<'_>) -> BTreeSet<String> {
+    let superseded = |sibling: &&&Bundle| phase_of(sibling) == Some(BundlePhase::Superseded);
+    let given = snapshot.siblings.iter().filter(superseded);
+    let names = given.filter_map(|sibling| brings_back(snapshot, sibling));
+    names.filter(|name| recovery(snapshot, name).is_none()).map(str::to_owned).collect()
+}
+
+/// The environment that a Bundle brings back by itself from this one.
+fn brings_back<'a>(snapshot: &Snapshot<'_>, sibling: &'a Bundle) -> Option<&'a str> {
+    let is_ours =
+        is_automatic_rollback(sibling) && rollback_of(sibling) == Some(name_of(&snapshot.bundle.metadata));
+    sibling.spec.intent.as_ref().filter(|_| is_ours)?.target.as_deref()
 }

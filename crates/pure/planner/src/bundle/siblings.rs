@@ -162,8 +162,10 @@ fn comes_after(one: &Bundle, other: &Bundle, siblings: &[&Bundle]) -> bool {
 /// Whether an automatic rollback takes back more than another one: also what lay below that one's version. A rollback that
 /// is put off is made when the newer version fails, which makes one of its own: of the same second, the names would decide.
 fn goes_further(one: &Bundle, other: &Bundle, siblings: &[&Bundle]) -> bool {
+    // One that has arrived may have done so before the other one's version came.
+    let is_under_way = |bundle: &Bundle| !phase_of(bundle).is_some_and(is_finished);
     let undone = |bundle: &Bundle| {
-        let name = rollback_of(bundle).filter(|_| is_automatic_rollback(bundle))?;
+        let name = rollback_of(bundle).filter(|_| is_automatic_rollback(bundle) && is_under_way(bundle))?;
         siblings.iter().copied().find(|sibling| name_of(&sibling.metadata) == name)
     };
     let (Some(lower), Some(upper)) = (undone(one), undone(other)) else { return false };

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use kardinal_api::kardinal::{
-    Bundle, GateOverride, PIPELINE_LABEL, Pipeline, PolicyGate, PolicyGateSpec, PromotionStep,
+    Bundle, BundleType, GateOverride, PIPELINE_LABEL, Pipeline, PolicyGate, PolicyGateSpec, PromotionStep,
 };
-use kardinal_object::name_of;
+use kardinal_object::{label_of, name_of};
 use serde_json::{Value, json};
 
 use crate::bundle::{
@@ -12,7 +12,7 @@ use crate::bundle::{
 };
 use crate::names::label_value;
 use crate::problem::Problem;
-use crate::promotion_step::{base_branch, directory};
+use crate::promotion_step::{base_branch, directory, target};
 
 /// How many overrides a gate can hold.
 const OVERRIDES: usize = 100;
@@ -48,17 +48,25 @@ pub struct Resumption {
     pub patch: Option<Value>,
 }
 
+/// The gates that hold a Pipeline as a whole.
+pub(super) fn freezes_of<'g>(
+    pipeline: &Pipeline,
+    gates: &[&'g PolicyGate],
+) -> impl Iterator<Item = &'g PolicyGate> {
+    let holds = |gate: &PolicyGate| {
+        kardinal_policy::is_freeze(gate)
+            && gate.metadata.namespace == pipeline.metadata.namespace
+            && label_of(&gate.metadata, PIPELINE_LABEL)
+                == Some(label_value(name_of(&pipeline.metadata)).as_str())
+    };
+    gates.iter().copied().filter(move |gate| holds(gate))
+}
+
 /// Lets a Pipeline go on. `gates` are those of its namespace.
 pub fn resume(pipeline: &Pipeline, gates: &[&PolicyGate]) -> Result<Resumption, Problem> {
     let name = name_of(&pipeline.metadata);
-    let held = |gate: &&&PolicyGate| {
-        kardinal_policy::is_freeze(gate)
-            && gate.metadata.namespace == pipeline.metadata.namespace
-            && gate.metadata.labels.as_ref().and_then(|labels| labels.get(PIPELINE_LABEL)).map(String::as_str)
-                == Some(label_value(name).as_str())
-    };
     let gates: Vec<String> =
-        gates.iter().filter(held).map(|gate| name_of(&gate.metadata).to_owned()).collect();
+        freezes_of(pipeline, gates).map(|gate| name_of(&gate.metadata).to_owned()).collect();
     let patch = pipeline.spec.paused().then(|| json!({ "spec": { "paused": false } }));
     if gates.is_empty() && patch.is_none() {
         return Err(
@@ -78,11 +86,26 @@ pub struct Override<'a> {
     /// The environment that it is for. Absent: all of them.
     pub stage: Option<&'a str>,
     /// Where that environment writes, see [`place_of`].
-    pub place: Option<&'a (String, String)>,
+    pub place: Option<&'a WritesTo>,
     /// Until when. Absent: for ever.
     pub expires: Option<Timestamp>,
     /// The one Bundle that it is for. Absent: all of them.
     pub only: Option<&'a Bundle>,
+}
+
+/// Where an environment writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WritesTo {
+    /// Its directory, and what it writes outside of that.
+    pub paths: Vec<String>,
+    /// Its branch.
+    pub branch: String,
+}
+
+impl std::fmt::Display for WritesTo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}` on `{}`", self.paths.join("`, `"), self.branch)
+    }
 }
 
 /// Where an override of a gate instance has to stand to count: namespace and name of the template, when the gate shows one
@@ -126,8 +149,8 @@ pub fn override_gate(gate: &PolicyGate, wish: &Override<'_>, now: Timestamp) -> 
     overrides.push(GateOverride {
         reason: wish.reason.to_owned(),
         stage: wish.stage.map(str::to_owned),
-        paths: wish.place.map(|(path, _)| path.clone()).into_iter().collect(),
-        branches: wish.place.map(|(_, branch)| branch.clone()).into_iter().collect(),
+        paths: wish.place.map(|place| place.paths.clone()).unwrap_or_default(),
+        branches: wish.place.map(|place| place.branch.clone()).into_iter().collect(),
         namespace: wish.only.and_then(|bundle| bundle.metadata.namespace.clone()),
         pipeline: wish.only.and_then(pipeline_name).map(str::to_owned),
         bundle: wish.only.and_then(|bundle| bundle.metadata.name.clone()),
@@ -141,11 +164,21 @@ pub fn override_gate(gate: &PolicyGate, wish: &Override<'_>, now: Timestamp) -> 
     }))
 }
 
-/// Where an environment of a Pipeline writes: its directory and its branch.
-pub fn place_of(pipeline: &Pipeline, environment: &str) -> Option<(String, String)> {
+/// Where an environment of a Pipeline writes, whatever a Bundle brings. Absent: there is no such environment, or its names
+/// would be read as patterns, which mean more than one place.
+pub fn place_of(pipeline: &Pipeline, environment: &str) -> Option<WritesTo> {
     let environment = pipeline.spec.environments.iter().find(|one| one.name == environment)?;
     let step = PromotionStep::new("", step_spec(pipeline, environment, false));
-    Some((directory(&step), base_branch(&step)))
+    let (directory, branch) = (directory(&step), base_branch(&step));
+    let mut paths = vec![directory.clone()];
+    for written in [BundleType::Image, BundleType::Config].map(|kind| target(&step, kind).paths).concat() {
+        let path = written.to_string();
+        if !written.lies_in(&directory) && !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    let is_pattern = |path: &String| path.strip_suffix("/**").unwrap_or(path).contains('*');
+    (!paths.iter().any(is_pattern) && !branch.contains('*')).then_some(WritesTo { paths, branch })
 }
 
 fn is_instance_for(gate: &PolicyGate, stage: &str) -> bool {

@@ -113,6 +113,12 @@ impl<'a> History<'a> {
         self.good(self.standing.get(..at)?, current)
     }
 
+    /// Whether the change of a Bundle came after that of another one, as far as both did.
+    pub(crate) fn is_after(&self, bundle: &Bundle, other: &Bundle) -> bool {
+        let place = |wanted: &Bundle| self.arrivals.iter().position(|one| is_same(one, wanted));
+        place(bundle) > place(other)
+    }
+
     /// Whether a Bundle's change is, or was, in the environment.
     pub(super) fn arrived(&self, bundle: &Bundle) -> bool {
         self.arrivals.iter().any(|one| is_same(one, bundle))

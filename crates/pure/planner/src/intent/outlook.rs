@@ -7,11 +7,13 @@ use kardinal_object::name_of;
 use serde::Serialize;
 
 use super::content::parts;
+use super::gate::freezes_of;
 use super::history::History;
 use super::present::gone;
 use crate::bundle::{Route, Templates, gives_way};
 use crate::explain::display_version;
 use crate::problem::{Problem, listed};
+use crate::promotion_step::hold;
 
 /// The way of a Bundle that is about to be created.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,6 +24,9 @@ pub struct Outlook {
     /// Bundles that are on their way now and will give way to it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub supersedes: Vec<String>,
+    /// What holds all of it for now: the Pipeline is paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<String>,
 }
 
 /// What happens in one environment.
@@ -76,7 +81,9 @@ pub fn outlook(
     let legs = legs.collect();
     let supersedes = bundles.iter().filter(|other| gives_way(pipeline, other, bundle));
     let supersedes = supersedes.map(|other| name_of(&other.metadata).to_owned());
-    Ok(Outlook { legs, supersedes: supersedes.collect() })
+    let freezes: Vec<PolicyGate> = freezes_of(pipeline, gates).cloned().collect();
+    let held = hold(Some(pipeline), &freezes).map(|hold| hold.why);
+    Ok(Outlook { legs, supersedes: supersedes.collect(), held })
 }
 
 /// The versions of two Bundles: with their digests, where only these tell that they carry something else.
@@ -125,12 +132,19 @@ impl Outlook {
                 Some(from) => format!("{from} → {to}"),
                 None => format!("gets {to}"),
             };
-            let how = if leg.pull_request { "by a pull request that somebody merges" } else { "by itself" };
+            let how = match (leg.from.as_deref().map(display_version) == Some(to.clone()), leg.pull_request) {
+                (true, _) => "nothing to change",
+                (false, true) => "by a pull request that somebody merges",
+                (false, false) => "by itself",
+            };
             let gates = match leg.gates.as_slice() {
                 [] => String::new(),
                 gates => format!(", through {}", listed(gates.iter().map(String::as_str))),
             };
             let _ = writeln!(text, "  {:names$}  {change}, {how}{gates}", leg.environment);
+        }
+        if let Some(held) = &self.held {
+            let _ = writeln!(text, "  all of it is held for now: {held}");
         }
         if !self.supersedes.is_empty() {
             let names = listed(self.supersedes.iter().map(String::as_str));

@@ -176,13 +176,18 @@ pub fn verified_before<'a>(
 }
 
 /// The Bundle that brings an environment back after a failure. Its name follows from the failure and from what it
-/// brings, so that making it twice makes one.
-pub fn automatic_rollback(failed: &Bundle, environment: &str, good: &Bundle) -> Bundle {
+/// brings, so that making it twice makes one; where one of that name has given way to another Bundle, it is the next name.
+pub fn automatic_rollback(failed: &Bundle, environment: &str, good: &Bundle, others: &[&Bundle]) -> Bundle {
     let mut bundle = back_to(failed, environment, good);
-    let failure = short_hash(&format!("{}\n{environment}", name_of(&failed.metadata)));
     let pipeline = pipeline_name(failed).unwrap_or_default();
     let head = name_head(pipeline, &bundle.spec, HEAD - MARK.len());
-    bundle.metadata.name = Some(format!("{head}{MARK}-{failure}"));
+    let name = |again: usize| {
+        let failure = format!("{}\n{environment}", name_of(&failed.metadata));
+        let failure = if again == 0 { failure } else { format!("{failure}\n{again}") };
+        format!("{head}{MARK}-{}", short_hash(&failure))
+    };
+    let is_free = |name: &String| !others.iter().any(|other| name_of(&other.metadata) == name);
+    bundle.metadata.name = (0..=others.len()).map(name).find(is_free);
     let annotations = bundle.metadata.annotations.get_or_insert_default();
     annotations.insert(AUTOMATIC_ANNOTATION.to_owned(), "true".to_owned());
     annotations.insert(SOURCE_ANNOTATION.to_owned(), "automatic".to_owned());

@@ -267,7 +267,7 @@ fn an_override_is_added() {
         "apiVersion: kardinal.io/v1alpha1\nkind: PolicyGate\nmetadata: {name: g, resourceVersion: '7', labels: {kardinal.io/applies-to: prod}}\n\
          spec: {expression: 'false', overrides: [{reason: over, expiresAt: '2024-01-01T00:00:00Z'}, {reason: kept}]}",
     );
-    let place = ("environments/prod".to_owned(), "main".to_owned());
+    let place = WritesTo { paths: vec!["environments/prod".to_owned()], branch: "main".to_owned() };
     let wish = Override {
         reason: "incident",
         who: "alice",

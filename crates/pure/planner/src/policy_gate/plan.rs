@@ -17,6 +17,10 @@ use crate::condition::{self, NewCondition, Note, Truth};
 
 /// An answer that has just changed is left standing for so long.
 const MIN_PAUSE: SignedDuration = SignedDuration::from_secs(1);
+/// How long a gate of the organisation has to be gone until that is taken for the organisation's word.
+const CERTAIN: SignedDuration = SignedDuration::from_mins(1);
+/// The reason of the condition of an instance whose gate the organisation has deleted.
+const DELETED: &str = "Deleted";
 
 /// Everything a decision about one gate is made from.
 #[derive(Clone, Debug)]
@@ -27,7 +31,7 @@ pub struct Snapshot<'a> {
     pub template: Option<&'a PolicyGate>,
     /// What the organisation says, when the gate shows one of its templates: then nothing else counts.
     pub authority: Option<Authority<'a>>,
-    /// Whether it shows one that the organisation has deleted: then it holds nobody any more.
+    /// Whether it shows one that the organisation has deleted: once that is certain it holds nobody any more.
     pub is_withdrawn: bool,
     /// Where the gate stands, when that is known.
     pub place: Option<Place>,
@@ -77,7 +81,9 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
         );
     };
     let Some(bundle) = snapshot.bundle else {
-        return missing(format!("Bundle `{}` does not exist", place.bundle));
+        // Nobody passes a gate any more whose Bundle is gone: that is no news.
+        let plan = missing(format!("Bundle `{}` does not exist", place.bundle));
+        return Plan { notes: Vec::new(), ..plan };
     };
     if !matters(snapshot.gate, bundle, &place.environment) {
         return Plan::default();
@@ -116,7 +122,7 @@ fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {
     let environment =
         EnvironmentFacts { name: &place.environment, approval: place.approval, upstreams: &place.upstreams };
     let verdict = match &snapshot.authority {
-        _ if snapshot.is_withdrawn => withdrawn(gate),
+        _ if snapshot.is_withdrawn => withdrawn(gate, now),
         Some(Authority { template, bundle, previous }) => {
             evaluate(&template.spec, &Facts { bundle, environment, previous: *previous, now })
         }
@@ -154,16 +160,30 @@ fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {
     Plan { status: fresh.is_none().then_some(status), wake: Some(wake), notes }
 }
 
-/// The answer for a gate that the organisation has deleted: what was copied from it is nobody's word.
-fn withdrawn(gate: &PolicyGate) -> Verdict {
+/// The answer for a gate that the organisation has deleted: what was copied from it is nobody's word. One that was closed
+/// holds for a while longer, for whoever replaces a gate deletes it for a moment.
+fn withdrawn(gate: &PolicyGate, now: Timestamp) -> Verdict {
     let name = label_of(&gate.metadata, GATE_TEMPLATE_LABEL).unwrap_or_default();
-    Verdict {
-        ready: true,
-        reason: format!("the organisation has deleted its gate `{name}`: it holds nobody any more"),
-        overridden: None,
-        error: false,
-        next_change: None,
-    }
+    let status = gate.status.as_ref();
+    let told = status.and_then(|status| condition::find(&status.conditions, READY));
+    let is_told = told.is_some_and(|told| told.reason == DELETED);
+    let was_open = status.is_some_and(|status| status.ready == Some(true));
+    let until = status.filter(|_| is_told).and_then(|status| status.next_change_at);
+    let until = until.unwrap_or_else(|| whole_second(now.saturating_add(CERTAIN).unwrap_or(now)));
+    let ready = was_open || until <= now;
+    let reason = match ready {
+        true => format!("the organisation has deleted its gate `{name}`: it holds nobody any more"),
+        false => format!(
+            "the organisation has deleted its gate `{name}`: unless it comes back, it holds until {until}"
+        ),
+    };
+    Verdict { ready, reason, overridden: None, error: false, next_change: (!ready).then_some(until) }
+}
+
+/// Whether an instance has told that its gate is deleted and holds nobody any more.
+pub(crate) fn is_released(instance: &PolicyGate) -> bool {
+    let told = instance.status.as_ref().and_then(|status| condition::find(&status.conditions, READY));
+    told.is_some_and(|told| told.reason == DELETED && condition::is(told, Truth::True))
 }
 
 /// The gate's spec with the overrides of its template.
@@ -295,7 +315,7 @@ fn ready_condition(spec: &PolicyGateSpec, verdict: &Verdict, is_withdrawn: bool)
     let reason = match verdict {
         Verdict { error: true, .. } => "Error",
         Verdict { overridden: Some(_), .. } => "Overridden",
-        _ if is_withdrawn => "Deleted",
+        _ if is_withdrawn => DELETED,
         Verdict { ready: true, .. } => "Open",
         _ => "Closed",
     };

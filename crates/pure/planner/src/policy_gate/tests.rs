@@ -467,13 +467,35 @@ fn the_instance_of_a_gate_that_the_organisation_has_deleted_holds_nobody_and_say
             now,
         })
     };
+    // Whoever replaces a gate deletes it for a moment: one that was not open holds for a minute.
     let first = look(&gate, now);
     let status = first.status.as_ref().unwrap();
+    assert_eq!((status.ready, status.conditions[0].reason.as_str()), (Some(false), "Deleted"));
+    let reason = status.reason.as_deref().unwrap();
+    let until = "2026-04-14T14:01:00Z";
+    assert_eq!(
+        reason,
+        format!("the organisation has deleted its gate `soak`: unless it comes back, it holds until {until}")
+    );
+    assert_eq!(first.wake, Some(at(until)));
+    write(&mut gate, &first);
+    assert!(!is_released(&gate));
+    assert_eq!(look(&gate, now + seconds(1)).status, None, "it is said once");
+    let last = look(&gate, at(until));
+    let status = last.status.as_ref().unwrap();
     assert_eq!((status.ready, status.conditions[0].reason.as_str()), (Some(true), "Deleted"));
     let reason = status.reason.as_deref().unwrap();
     assert_eq!(reason, "the organisation has deleted its gate `soak`: it holds nobody any more");
-    write(&mut gate, &first);
-    assert_eq!(look(&gate, now + seconds(1)).status, None, "it is said once");
+    write(&mut gate, &last);
+    assert!(is_released(&gate));
+    assert_eq!(look(&gate, at(until) + seconds(1)).status, None, "it is said once");
+    // One that is deleted again after it came back holds for a minute again.
+    gate.status.as_mut().unwrap().ready = Some(false);
+    gate.status.as_mut().unwrap().conditions.clear();
+    assert_eq!(look(&gate, at(until)).status.unwrap().ready, Some(false));
+    // What was open keeps nobody waiting.
+    gate.status.as_mut().unwrap().ready = Some(true);
+    assert_eq!(look(&gate, now).status.unwrap().ready, Some(true));
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub(super) const GREEN_HEAD: &str = "greenHead";
 pub(super) const GREEN_SINCE: &str = "greenSince";
 /// Which commit showed a green check last that it shows no more, from when and until when.
 pub(super) const WAS_GREEN: &str = "wasGreen";
-/// The commit whose check a step that is being deleted cannot take back.
+/// The commits whose checks a step that is over cannot take back, with spaces between them.
 pub(super) const CHECK_LEFT: &str = "checkLeft";
 /// How often the running custom task was called in vain.
 pub(super) const TASK_ATTEMPTS: &str = "taskAttempts";

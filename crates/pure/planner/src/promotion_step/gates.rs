@@ -8,6 +8,8 @@ use kardinal_policy::{GATE_TEMPLATE_LABEL, Scope, freshness};
 use super::draft::{self, output};
 use super::organisation::Answer;
 use super::{Hold, Organisation, PullRequest, Snapshot, change, check, late, waiting};
+use crate::condition::{self, Truth};
+use crate::policy_gate::READY;
 
 /// Under this name the evidence tells that a merge disregarded a pause.
 const PAUSED: &str = "paused";
@@ -67,13 +69,21 @@ pub(super) fn evidence(snapshot: &Snapshot<'_>) -> Evidence {
     let created = snapshot.gates.values().map(|gate| gate.metadata.creation_timestamp.as_ref());
     let since =
         created.chain([snapshot.step.metadata.creation_timestamp.as_ref()]).flatten().map(|time| time.0);
-    let waited = since.min().map_or(SignedDuration::ZERO, |since| snapshot.now.duration_since(since));
-    let gates = required(snapshot).map(|gate| gate.evidence(snapshot.step, snapshot.now));
+    // What keeps the promotion after that is not the gates' doing.
+    let opened = |gate: &PolicyGate| {
+        let told = gate.status.as_ref().and_then(|status| condition::find(&status.conditions, READY));
+        told.filter(|told| condition::is(told, Truth::True)).map(|told| told.last_transition_time.0)
+    };
+    let until = snapshot.gates.values().map(|gate| opened(gate).unwrap_or(snapshot.now)).max();
+    let until = until.unwrap_or(snapshot.now).min(snapshot.now);
+    let waited = since.min().map_or(SignedDuration::ZERO, |since| until.duration_since(since));
+    let gates: Vec<GateEvidence> =
+        required(snapshot).map(|gate| gate.evidence(snapshot.step, snapshot.now)).collect();
     Evidence {
         metrics: None,
-        gate_duration: Some(GoDuration::new(duration(waited))),
+        gate_duration: (!gates.is_empty()).then(|| GoDuration::new(duration(waited))),
         approved_by: Some(Vec::new()),
-        policy_gates: Some(gates.collect()),
+        policy_gates: Some(gates),
         not_proven: None,
     }
 }

@@ -131,8 +131,7 @@ pub(super) fn on_leaving(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<P
 pub(super) fn awaits_record(snapshot: &Snapshot<'_>) -> bool {
     let Snapshot { step, bundle: Some(bundle), now, .. } = *snapshot else { return false };
     let Some(deleted_at) = &step.metadata.deletion_timestamp else { return false };
-    let status = step.status.as_ref().filter(|status| status.state == Some(PromotionState::WaitingForMerge));
-    let has_brought = status.is_some_and(|status| status.promoted_at.is_some());
+    let has_brought = step.status.as_ref().is_some_and(|status| status.promoted_at.is_some());
     let environments = bundle.status.as_ref().map(|status| &status.environments);
     let entry = environments.and_then(|environments| environments.get(&step.spec.environment));
     let is_on_record = entry.is_some_and(|entry| entry.promoted_at.is_some());

@@ -17,6 +17,7 @@ use super::draft::Draft;
 use super::tasks::{Task, TaskKind, tasks};
 use super::{Effect, Plan, Snapshot, change, pending};
 use crate::bundle::{Route, is_made_from, template_of};
+use crate::policy_gate::is_released;
 use crate::seal::{Door, Key, Place, trusted, trusted_previous};
 
 /// How long to wait before what could not be read is asked for again.
@@ -175,11 +176,11 @@ fn in_question<'a>(ground: &Ground<'a>) -> Vec<&'a PolicyGate> {
     gates.iter().filter(counts).filter(may_guard).collect()
 }
 
-/// The instances of gates that the organisation has deleted. One that it has made anew is younger than the Bundle and does
-/// not hold it by itself, so its instance goes on doing that.
+/// The instances of gates that the organisation has deleted for good. Until that is certain the instance goes on holding; and
+/// one that was made anew is younger than the Bundle and does not hold it by itself, so its instance does.
 fn withdrawn(ground: &Ground<'_>) -> BTreeSet<String> {
     let shown = ground.instances.iter().filter(|gate| shows_organisation(gate, ground.policy_namespaces));
-    let gone = shown.filter(|gate| template_of(gate, ground.gates).is_none());
+    let gone = shown.filter(|gate| is_released(gate) && template_of(gate, ground.gates).is_none());
     gone.map(|gate| name_of(&gate.metadata).to_owned()).collect()
 }
 

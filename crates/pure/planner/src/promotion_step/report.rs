@@ -1,7 +1,7 @@
 //! What came of an effect, folded into the status.
 
 use jiff::SignedDuration;
-use kardinal_api::kardinal::{PromotionState, PromotionStepStatus};
+use kardinal_api::kardinal::{PromotionState, PromotionStep, PromotionStepStatus};
 
 use super::draft::{self, Draft};
 use super::tasks::{Task, TaskKind, opens_pull_request, reviewed};
@@ -46,7 +46,6 @@ pub struct Report {
 /// Folds the outcome of an effect into the status. `attempt` says how many troubles there were in a row, this one
 /// included.
 pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attempt: u32) -> Report {
-    let outcome = &in_time(effect, outcome, attempt);
     if let Some(report) = unwritten(snapshot, effect, outcome, attempt) {
         return report;
     }
@@ -94,6 +93,10 @@ fn fold(
             }
             Some(wait(snapshot, *retry, attempt))
         }
+        Outcome::Absent { message } => {
+            fault(draft, effect, message);
+            Some(pause(attempt))
+        }
         Outcome::Blocked { message } if may_give_up(snapshot, draft, effect) && attempt >= KNOCKS => {
             give_up(draft, snapshot, effect, message);
             None
@@ -128,13 +131,21 @@ fn fold(
     }
 }
 
-/// What it means that a forge does not know something. Right after creation some need a moment to know a pull request; one
-/// that is still not known after several looks is gone.
-fn in_time(effect: &Effect, outcome: &Outcome, attempt: u32) -> Outcome {
-    match outcome {
-        Outcome::Absent { .. } if is_look(effect) && attempt >= KNOCKS => Outcome::NoPullRequest,
-        Outcome::Absent { message } => Outcome::Fault { message: message.clone(), retry: Retry::Soon },
-        known => known.clone(),
+/// What it means that a forge does not know something, after so many troubles in a row. Right after creation some need a
+/// moment to know a pull request or a commit; what is still not known after several looks is gone, and nothing is green on a
+/// commit that is gone.
+pub fn in_time(step: &PromotionStep, effect: &Effect, outcome: Outcome, attempt: u32) -> Outcome {
+    let Outcome::Absent { message } = outcome else { return outcome };
+    let status = step.status.as_ref();
+    let is_gone = status.and_then(|status| draft::output(status, draft::PR_STATE)) == Some(draft::NONE);
+    match effect {
+        Effect::ReadPullRequest { .. } | Effect::FindPullRequest { .. } if attempt >= KNOCKS => {
+            Outcome::NoPullRequest
+        }
+        Effect::SetCommitStatus { state: CommitState::Pending, .. } if is_gone && attempt >= KNOCKS => {
+            Outcome::Done
+        }
+        _ => Outcome::Fault { message, retry: Retry::Soon },
     }
 }
 
@@ -158,6 +169,7 @@ fn is_trouble(outcome: &Outcome) -> bool {
     matches!(
         outcome,
         Outcome::Fault { .. }
+            | Outcome::Absent { .. }
             | Outcome::Blocked { .. }
             | Outcome::Conflict { .. }
             | Outcome::Refused { .. }
@@ -327,7 +339,8 @@ fn give_up(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, mess
         Effect::DeleteBranch { .. } => draft.set_output(draft::BRANCH_DELETED, "false"),
         Effect::SetCommitStatus { sha, .. } => {
             check::forget(draft, sha);
-            draft.set_output(draft::CHECK_LEFT, sha.clone());
+            let left = draft.output(draft::CHECK_LEFT).map(|left| format!("{left} {sha}"));
+            draft.set_output(draft::CHECK_LEFT, left.unwrap_or_else(|| sha.clone()));
         }
         _ if is_removal(snapshot) => draft.set_output(draft::PR_STATE, draft::NONE),
         _ => draft.set_output(draft::PR_STATE, draft::LEFT),
@@ -449,7 +462,7 @@ fn nothing_to_open(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: Option
         return;
     }
     // One that was found open before is closed first, as one whose change has come in by another way.
-    if draft.output(draft::PR_STATE) == Some("open") {
+    if draft.output(draft::PR_STATE) == Some(draft::OPEN) {
         if let Some(index) = tasks.iter().position(|task| task.kind == TaskKind::OpenPullRequest) {
             draft.complete(index, "it was open already");
         }

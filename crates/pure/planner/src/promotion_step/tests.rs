@@ -162,7 +162,13 @@ impl Scene {
 
     /// Tells the outcome of an effect, and writes the status down.
     pub(super) fn tell(&mut self, effect: &Effect, outcome: Outcome) -> Report {
-        let report = report(&self.snapshot(), effect, &outcome, 1);
+        self.tell_again(effect, outcome, 1)
+    }
+
+    /// The same after some troubles in a row, as the controller takes it.
+    pub(super) fn tell_again(&mut self, effect: &Effect, outcome: Outcome, attempt: u32) -> Report {
+        let outcome = in_time(&self.step, effect, outcome, attempt);
+        let report = report(&self.snapshot(), effect, &outcome, attempt);
         if let Outcome::PullRequest(pull_request) = &outcome {
             self.pull_request = Some(pull_request.clone());
         }

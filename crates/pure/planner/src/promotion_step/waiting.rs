@@ -9,6 +9,7 @@ use super::{
     CommitOrder, CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change, check,
     gates, late, organisation, pending, reopening,
 };
+use crate::problem::listed;
 
 /// Forges cut longer descriptions of a commit status, or refuse them.
 const DESCRIPTION_LIMIT: usize = 140;
@@ -203,7 +204,8 @@ pub(super) fn settle(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_reques
         }
         PullRequestState::Merged if is_of_another_branch(snapshot, pull_request) => {
             let (own, branch) = (change::branch_of(snapshot.step), &pull_request.branch);
-            draft.fail(None, format!("PR #{number} was merged from `{branch}` and not from `{own}`"));
+            let by = pull_request.merged_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+            draft.fail(None, format!("PR #{number} was merged{by} from `{branch}` and not from `{own}`"));
         }
         PullRequestState::Merged if pull_request.base != change::base_branch(snapshot.step) => {
             let (wanted, base) = (change::base_branch(snapshot.step), &pull_request.base);
@@ -214,10 +216,17 @@ pub(super) fn settle(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_reques
 }
 
 /// Whether what was merged never was the step's own: another pull request has its number. Once a branch is deleted, a forge
-/// may tell none, or a name of its own.
+/// may tell none, or a name of its own; and somebody can give the branch another name, but what is merged then is a commit
+/// that is known to have been the step's, or that of a pull request that was seen before.
 pub(super) fn is_of_another_branch(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> bool {
     let branch = pull_request.branch.as_str();
-    !branch.is_empty() && !branch.starts_with("refs/") && branch != change::branch_of(snapshot.step)
+    let status = snapshot.step.status.as_ref();
+    let known = |key: &str| status.and_then(|status| output(status, key)) == Some(pull_request.head.as_str());
+    !branch.is_empty()
+        && !branch.starts_with("refs/")
+        && branch != change::branch_of(snapshot.step)
+        && !known(draft::COMMIT)
+        && !known(draft::PR_HEAD)
 }
 
 /// The base says it all already, so there is nothing to merge: the step goes on as if it had found that at once.
@@ -289,6 +298,13 @@ fn open_message(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> String {
 fn merged(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullRequest) {
     let number = pull_request.number;
     arrived(draft, snapshot, pull_request);
+    let evidence = draft.status.evidence.iter().flat_map(|evidence| &evidence.policy_gates).flatten();
+    let forced = evidence.filter_map(|gate| Some((gate.name.as_str(), gate.forced_by.as_deref()?)));
+    let (passed, by): (Vec<&str>, Vec<&str>) = forced.unzip();
+    if let Some(by) = by.first() {
+        let message = format!("PR #{number} was merged by {by} past {}", listed(passed.into_iter()));
+        draft.warn("MergedPastGates", message);
+    }
     let tasks = current_tasks(snapshot);
     if let Some(index) = tasks.iter().position(|task| task.kind == TaskKind::WaitForMerge) {
         let by = pull_request.merged_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
@@ -370,7 +386,8 @@ pub(super) fn take_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, why: &str) -
 
 /// Whether the check of a commit is known not to be green, or was given up.
 fn is_taken_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, sha: &str) -> bool {
-    snapshot.withdrawn == Some(sha) || draft.output(draft::CHECK_LEFT) == Some(sha)
+    let mut left = draft.output(draft::CHECK_LEFT).into_iter().flat_map(|left| left.split(' '));
+    snapshot.withdrawn == Some(sha) || left.any(|one| one == sha)
 }
 
 /// The same for a step of which nothing is left afterwards. Whatever is known of the check, it is set to pending once: a

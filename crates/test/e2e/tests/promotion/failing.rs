@@ -129,7 +129,7 @@ async fn a_sick_version_is_taken_back_when_the_newer_one_fails_on_its_way(
     says(&shop, NEWER, "dev", "degraded: ").await?;
     world.advance(SignedDuration::from_mins(6)).await;
     shop.phase(BAD, BundlePhase::Failed).await?;
-    shop.told("RollbackNotNeeded", NEWER).await?;
+    shop.told("NewerOnItsWay", NEWER).await?;
     ensure!(!names(&shop).await?.contains(&BACK.to_owned()), "it would fight with `{NEWER}`");
 
     world.advance(SignedDuration::from_mins(5)).await;

@@ -40,7 +40,7 @@ fn world() -> World {
     fail(&mut world, BAD, "prod");
     let plan = world.pass(BAD);
     assert!(plan.effects.is_empty(), "{plan:?}");
-    assert!(plan.notes.iter().any(|note| note.reason == "RollbackNotNeeded"), "{plan:?}");
+    assert!(plan.notes.iter().any(|note| note.reason == "NewerOnItsWay"), "{plan:?}");
     assert_eq!(world.phase(BAD), Some(BundlePhase::Failed));
     assert_eq!(put_off(&world), waits_for(NEWER));
     assert!(is_idle(&world.pass(BAD)));
@@ -54,7 +54,7 @@ fn fail(world: &mut World, bundle: &str, environment: &str) {
 }
 
 fn waits_for(newer: &str) -> String {
-    format!("True RollbackNotNeeded: `prod` is not rolled back as long as `{newer}` is on its way there")
+    format!("True NewerOnItsWay: `prod` is not rolled back as long as `{newer}` is on its way there")
 }
 
 /// What is said of the rollback that is put off.
@@ -257,7 +257,7 @@ fn it_stays_put_off_while_somebody_else_is_on_the_way() {
 #[test]
 fn a_rollback_by_hand_that_has_failed_is_not_tried_again() {
     let mut world = world();
-    let mut back = crate::intent::automatic_rollback(world.bundle(BAD), "prod", world.bundle(GOOD));
+    let mut back = crate::intent::automatic_rollback(world.bundle(BAD), "prod", world.bundle(GOOD), &[]);
     back.metadata.annotations = None;
     back.metadata.name = Some("by-hand".to_owned());
     back.metadata.creation_timestamp = versioned(NEWEST, 15).metadata.creation_timestamp;
@@ -295,4 +295,138 @@ fn a_late_rollback_that_the_server_does_not_take_is_told_and_offered_again() {
     assert!(again.status.is_none() && again.notes.is_empty(), "it says so once");
     comes_back(&mut world, "the server takes it");
     assert!(refusal(world.bundle(BAD)).is_none());
+}
+
+/// `BAD` has failed in `prod`, its rollback waits there for people, and `NEWER` takes the place of that.
+fn given_way() -> (World, String) {
+    let bundles = vec![versioned(GOOD, 0), versioned(BAD, 5)];
+    let mut world = World::new(line(&["dev", "staging", "prod"]), bundles);
+    world.verify(GOOD, &["dev", "staging", "prod"]);
+    world.verify(BAD, &["dev", "staging"]);
+    world.set(BAD, "prod", PromotionState::HealthChecking);
+    world.pass(BAD);
+    fail(&mut world, BAD, "prod");
+    let back = made(&world.pass(BAD)).metadata.name.clone().unwrap();
+    world.pass(&back);
+    for environment in ["dev", "staging"] {
+        world.set(&back, environment, PromotionState::Verified);
+    }
+    world.set(&back, "prod", PromotionState::WaitingForMerge);
+    world.pass(&back);
+    assert!(is_idle(&world.pass(BAD)));
+    add(&mut world, NEWER);
+    assert_eq!(world.phase(&back), Some(BundlePhase::Promoting));
+    world.pass(&back);
+    assert_eq!(world.phase(&back), Some(BundlePhase::Superseded));
+    world.pass(BAD);
+    assert_eq!(put_off(&world), waits_for(NEWER));
+    assert!(is_idle(&world.pass(BAD)));
+    (world, back)
+}
+
+/// A new version sets out.
+fn add(world: &mut World, name: &str) {
+    let mut newer = versioned(name, 0);
+    world.now += SignedDuration::from_secs(10);
+    newer.metadata.creation_timestamp = Some(Time(world.now));
+    world.bundles.push(newer);
+    world.pass(name);
+    world.set(name, "dev", PromotionState::Promoting);
+    world.pass(name);
+}
+
+#[test]
+fn a_rollback_that_gave_way_to_a_newer_version_is_made_again_when_that_one_fails() {
+    let (mut world, back) = given_way();
+    world.set(NEWER, "dev", PromotionState::Failed);
+    world.pass(NEWER);
+    let again = made(&world.pass(BAD)).clone();
+    assert_ne!(again.metadata.name.as_ref(), Some(&back));
+    assert_eq!(again.spec, world.bundle(&back).spec);
+    assert!(put_off(&world).starts_with("False RollingBack: "), "{}", put_off(&world));
+    assert!(is_idle(&world.pass(BAD)));
+    // The next one comes, and fails, too: once more, under another name, also if the first ones are history.
+    let again = again.metadata.name.unwrap();
+    world.pass(&again);
+    add(&mut world, NEWEST);
+    world.pass(&again);
+    world.pass(BAD);
+    assert_eq!(put_off(&world), waits_for(NEWEST));
+    world.bundles.retain(|bundle| bundle.metadata.name.as_ref() != Some(&back));
+    world.set(NEWEST, "dev", PromotionState::Failed);
+    world.pass(NEWEST);
+    let third = made(&world.pass(BAD)).metadata.name.clone().unwrap();
+    assert_ne!(third, again);
+    assert!(is_idle(&world.pass(BAD)));
+    // Somebody may not want it.
+    world.bundles.retain(|bundle| bundle.metadata.name.as_ref() != Some(&third));
+    let gone = world.bundles.iter().any(|bundle| bundle.metadata.name.as_ref() == Some(&again));
+    assert!(gone, "one that gave way is still there");
+}
+
+#[test]
+fn a_rollback_that_gave_way_is_settled_when_the_newer_version_has_come() {
+    let (mut world, _) = given_way();
+    for environment in ["dev", "staging", "prod"] {
+        world.set(NEWER, environment, PromotionState::Verified);
+    }
+    world.pass(NEWER);
+    assert!(world.pass(BAD).effects.is_empty());
+    assert_eq!(put_off(&world), "False RollbackNotNeeded: `prod` has another version now");
+    assert!(is_idle(&world.pass(BAD)));
+}
+
+#[test]
+fn a_newer_version_that_was_there_before_keeps_no_environment_from_going_back() {
+    let mut bad = versioned(BAD, 5);
+    bad.metadata.annotations = Some([("kardinal.io/pin".to_owned(), "true".to_owned())].into());
+    let mut world = World::new(line(&["dev", "prod"]), vec![versioned(GOOD, 0), bad]);
+    world.verify(GOOD, &["dev", "prod"]);
+    world.verify(BAD, &["dev"]);
+    add(&mut world, NEWER);
+    world.verify(NEWER, &["dev", "prod"]);
+    assert_eq!(world.phase(NEWER), Some(BundlePhase::Verified));
+    // What was pinned goes on only now, and is not well.
+    world.set(BAD, "prod", PromotionState::HealthChecking);
+    world.pass(BAD);
+    fail(&mut world, BAD, "prod");
+    let plan = world.pass(BAD);
+    let back = made(&plan);
+    assert_eq!(back.spec.artifacts, world.bundle(NEWER).spec.artifacts);
+    assert_eq!(back.spec.intent.as_ref().unwrap().target.as_deref(), Some("prod"));
+}
+
+#[test]
+fn what_was_not_put_off_is_not_made_again() {
+    // Both are last on their way: `us` is put off, for `NEWER` goes there alone.
+    let pipeline = super::world::yaml(
+        "{apiVersion: kardinal.io/v1alpha1, kind: Pipeline, metadata: {name: my-app, namespace: default}, spec: {
+           git: {url: 'https://github.com/myorg/gitops'}, environments: [
+             {name: dev}, {name: eu, dependsOn: [dev]}, {name: us, dependsOn: [dev]}]}}",
+    );
+    let mut newer = versioned(NEWER, 9);
+    newer.spec.intent = Some(super::world::yaml("{target: us, skip: []}"));
+    let mut world = World::new(pipeline, vec![versioned(GOOD, 0), versioned(BAD, 5), newer]);
+    world.verify(GOOD, &["dev", "eu", "us"]);
+    world.verify(BAD, &["dev"]);
+    for environment in ["eu", "us"] {
+        world.set(BAD, environment, PromotionState::HealthChecking);
+    }
+    world.pass(BAD);
+    world.pass(NEWER);
+    world.set(NEWER, "dev", PromotionState::Promoting);
+    world.pass(NEWER);
+    fail(&mut world, BAD, "eu");
+    fail(&mut world, BAD, "us");
+    let eu = made(&world.pass(BAD)).clone();
+    assert_eq!(eu.spec.intent.as_ref().unwrap().target.as_deref(), Some("eu"));
+    assert_eq!(world.bundle(BAD).status.as_ref().unwrap().rollbacks_put_off, ["us"]);
+    // Somebody does not want it.
+    world.bundles.retain(|bundle| bundle.metadata.name != eu.metadata.name);
+    assert!(is_idle(&world.pass(BAD)));
+    world.set(NEWER, "dev", PromotionState::Failed);
+    world.pass(NEWER);
+    let us = made(&world.pass(BAD)).clone();
+    assert_eq!(us.spec.intent.as_ref().unwrap().target.as_deref(), Some("us"));
+    assert!(world.bundle(BAD).status.as_ref().unwrap().rollbacks_put_off.is_empty());
 }

@@ -336,7 +336,7 @@ fn a_fix_that_is_on_its_way_is_not_undone() {
     fail(&mut world, "dev", true);
     let plan = world.pass(BAD);
     assert!(plan.effects.is_empty());
-    assert!(plan.notes.iter().any(|note| note.reason == "RollbackNotNeeded"));
+    assert!(plan.notes.iter().any(|note| note.reason == "NewerOnItsWay"));
 }
 
 #[test]
@@ -408,7 +408,7 @@ fn a_rejection_of_a_bundle_that_had_the_same_name_does_not_keep_what_failed() {
 
 /// Takes `BAD` back in an environment, by hand.
 fn take_back(world: &mut World, environment: &str) -> String {
-    let mut back = crate::intent::automatic_rollback(world.bundle(BAD), environment, world.bundle(GOOD));
+    let mut back = crate::intent::automatic_rollback(world.bundle(BAD), environment, world.bundle(GOOD), &[]);
     back.metadata.annotations = None;
     back.metadata.creation_timestamp = versioned(BAD, "2", 9).metadata.creation_timestamp;
     let name = back.metadata.name.clone().unwrap();
@@ -449,7 +449,7 @@ fn what_is_taken_back_beside_the_way_holds_nobody() {
     for environment in ["dev", "eu"] {
         world.set(BAD, environment, PromotionState::Verified);
     }
-    let mut back = crate::intent::automatic_rollback(world.bundle(BAD), "eu", world.bundle(GOOD));
+    let mut back = crate::intent::automatic_rollback(world.bundle(BAD), "eu", world.bundle(GOOD), &[]);
     back.spec.intent.as_mut().unwrap().skip = vec!["dev".to_owned()];
     back.metadata.creation_timestamp = versioned(BAD, "2", 9).metadata.creation_timestamp;
     let name = back.metadata.name.clone().unwrap();

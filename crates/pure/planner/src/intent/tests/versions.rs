@@ -111,7 +111,7 @@ impl Life {
         let others: Vec<&Bundle> =
             self.bundles.iter().filter(|one| one.metadata.name != bad.metadata.name).collect();
         let good = verified_before(&others, environment, &bad).expect("something to go back to").clone();
-        self.bring(automatic_rollback(&bad, environment, &good), environment)
+        self.bring(automatic_rollback(&bad, environment, &good, &[]), environment)
     }
 
     /// Lets a Bundle arrive; tells its version.
@@ -440,12 +440,12 @@ fn clocks_that_differ_do_not_turn_the_order_round() {
 fn names_of_rollbacks_tell_the_version_that_they_bring() {
     let mut life = Life::of(&["1.28.0"]);
     let bad = life.break_in("1.29.0", "prod");
-    let made = automatic_rollback(&life.bundles[bad], "prod", &life.bundles[0]);
+    let made = automatic_rollback(&life.bundles[bad], "prod", &life.bundles[0], &[]);
     let name = made.metadata.name.unwrap();
     assert!(name.starts_with("my-app-v1-28-0-rollback-"), "{name}");
-    let twice = automatic_rollback(&life.bundles[bad], "prod", &life.bundles[0]);
+    let twice = automatic_rollback(&life.bundles[bad], "prod", &life.bundles[0], &[]);
     assert_eq!(twice.metadata.name, Some(name.clone()));
-    let elsewhere = automatic_rollback(&life.bundles[bad], "dev", &life.bundles[0]);
+    let elsewhere = automatic_rollback(&life.bundles[bad], "dev", &life.bundles[0], &[]);
     assert_ne!(elsewhere.metadata.name, Some(name));
     life.pipeline.metadata.name =
         Some("a-pipeline-with-a-name-as-long-as-names-may-be-in-practice".to_owned());
@@ -467,12 +467,17 @@ fn what_will_happen_is_known_before() {
     let bundles: Vec<&Bundle> = life.bundles.iter().collect();
     let text = outlook(&life.pipeline, &wanted, &bundles, &[&gate], &[]).unwrap().render();
     let lines = [
-        "  dev      v1.0 stays, by itself",
-        "  staging  v1.0 stays, by itself",
+        "  dev      v1.0 stays, nothing to change",
+        "  staging  v1.0 stays, nothing to change",
         "  prod     v2.0 → v1.0, by a pull request that somebody merges, through `soak`",
         "  `3.0` on its way now gives way to it",
     ];
     assert_eq!(text.lines().collect::<Vec<_>>(), lines);
+    // A pause is told before somebody counts on it.
+    let freeze = crate::intent::pause(&life.pipeline, "alice");
+    let text = outlook(&life.pipeline, &wanted, &bundles, &[&gate, &freeze], &[]).unwrap().render();
+    let held = "  all of it is held for now: Pipeline `my-app` is paused by alice; `kardinal resume my-app` lets it go on";
+    assert!(text.lines().any(|line| line == held), "{text}");
     // The same rule as that of the controllers decides.
     let mut pinned = life.bundles.pop().unwrap();
     pinned.metadata.annotations.get_or_insert_default().insert("kardinal.io/pin".into(), "true".into());
@@ -488,7 +493,7 @@ fn the_source_of_promote_and_rollback_is_on_record() {
     let source =
         |bundle: &Bundle| bundle.metadata.annotations.as_ref().unwrap()["kardinal.io/source"].clone();
     assert_eq!(source(&life.wish("prod", None, false).unwrap()), "rollback");
-    assert_eq!(source(&automatic_rollback(&life.bundles[1], "prod", &life.bundles[0])), "automatic");
+    assert_eq!(source(&automatic_rollback(&life.bundles[1], "prod", &life.bundles[0], &[])), "automatic");
     life.release("3", &["dev", "staging"]);
     let bundles: Vec<&Bundle> = life.bundles.iter().collect();
     let wish =

@@ -63,11 +63,73 @@ fn a_forge_whose_clock_is_behind_brings_no_change_before_it_was_pushed() {
 #[test]
 fn the_merge_of_another_pull_request_with_the_same_number_is_none_of_ours() {
     let mut scene = Scene::reviewed().opened().kept();
-    scene.pull_request = Some(PullRequest { branch: "other".to_owned(), ..merged_pull_request() });
+    scene.pull_request =
+        Some(PullRequest { branch: "other".to_owned(), head: "0ther".to_owned(), ..merged_pull_request() });
     scene.plan();
     assert_eq!(scene.state(), PromotionState::Failed);
-    assert!(scene.message().contains("was merged from `other`"), "{}", scene.message());
+    assert!(scene.message().contains("was merged by alice from `other`"), "{}", scene.message());
     assert!(scene.status().promoted_at.is_none());
+}
+
+#[test]
+fn a_branch_that_gets_another_name_hides_no_merge_past_a_closed_gate() {
+    let mut scene = Scene::reviewed().with_gate("soak", ready()).opened().kept();
+    scene.set_gate("soak", closed());
+    let mut scene = scene.kept();
+    let merged = PullRequest {
+        branch: "renamed".to_owned(),
+        merged_by: Some("mallory".to_owned()),
+        ..merged_pull_request()
+    };
+    scene.pull_request = Some(merged);
+    scene.plan();
+    assert_eq!(scene.state(), PromotionState::HealthChecking, "{}", scene.message());
+    let status = scene.status();
+    assert!(status.merged_at.is_some() && status.promoted_at.is_some());
+    let gates = status.evidence.unwrap().policy_gates.unwrap();
+    assert_eq!(gates[0].result, kardinal_api::kardinal::GateResult::Fail);
+}
+
+#[test]
+fn a_deleted_pull_request_whose_commit_is_gone_too_is_opened_anew() {
+    let mut scene = Scene::reviewed().opened();
+    let green = scene.effect();
+    scene.tell(&green, Outcome::Done);
+    scene.pull_request = None;
+    let look = scene.effect();
+    scene.tell_again(&look, Outcome::Absent { message: "no pull request #7 (yet)".to_owned() }, KNOCKS);
+    let withdrawn = scene.effect();
+    let Effect::SetCommitStatus { state: CommitState::Pending, sha, .. } = withdrawn.clone() else {
+        panic!("{withdrawn:?}")
+    };
+    let absent = || Outcome::Absent { message: "commit is not there (yet)".to_owned() };
+    for attempt in 1..KNOCKS {
+        assert!(scene.tell_again(&withdrawn, absent(), attempt).retry.is_some(), "it may come in a moment");
+        assert_eq!(scene.effect(), withdrawn);
+    }
+    let done = in_time(&scene.step, &withdrawn, absent(), KNOCKS);
+    assert_eq!(done, Outcome::Done, "nothing is green on a commit that is gone");
+    scene.tell(&withdrawn, done);
+    scene.withdrawn = Some(sha);
+    assert!(matches!(scene.effect(), Effect::Commit(_)), "{:?}", scene.status());
+    // While the pull request is there, its commit has only not been seen yet.
+    let scene = Scene::reviewed().opened();
+    assert!(matches!(in_time(&scene.step, &withdrawn, absent(), KNOCKS), Outcome::Fault { .. }));
+}
+
+#[test]
+fn a_merge_that_is_forced_past_a_gate_is_an_event() {
+    let mut scene = Scene::reviewed().with_gate("soak", ready()).opened().kept();
+    let gate = json!({"ready": false, "reason": "no", "lastEvaluatedAt": "2026-04-14T13:59:00Z"});
+    scene.set_gate("soak", gate);
+    scene.step.status.as_mut().unwrap().outputs.remove("greenHead");
+    scene.shown = None;
+    scene.seal();
+    scene.pull_request = Some(PullRequest { merged_at: Some(time(NOW)), ..merged_pull_request() });
+    let plan = scene.plan();
+    let told = plan.notes.iter().find(|note| note.reason == "MergedPastGates").expect("an Event");
+    assert_eq!(told.message, "PR #7 was merged by alice past `soak`");
+    assert!(told.warning);
 }
 
 #[test]
@@ -526,9 +588,8 @@ fn a_pull_request_that_was_deleted_is_opened_anew_and_its_green_check_goes_first
     let absent = || Outcome::Absent { message: "no pull request #7 (yet)".to_owned() };
     let first = scene.tell(&look, absent());
     assert!(first.retry.is_some() && scene.message().ends_with("; trying again"), "{}", scene.message());
-    let last = report(&scene.snapshot(), &look, &absent(), KNOCKS);
+    let last = scene.tell_again(&look, absent(), KNOCKS);
     assert_eq!((last.retry, last.notes[0].reason.as_str()), (None, "PullRequestGone"));
-    scene.write(last.status);
     assert_eq!(scene.message(), "PR #7 no longer exists: another one is opened");
     let withdrawn = scene.effect();
     let Effect::SetCommitStatus { state: CommitState::Pending, sha, .. } = &withdrawn else {
@@ -549,8 +610,7 @@ fn a_deleted_pull_request_is_opened_anew_only_where_the_gates_let_it() {
     scene.pull_request = None;
     let look = scene.effect();
     let absent = Outcome::Absent { message: "no pull request #7 (yet)".to_owned() };
-    let last = report(&scene.snapshot(), &look, &absent, KNOCKS);
-    scene.write(last.status);
+    scene.tell_again(&look, absent, KNOCKS);
     scene.set_gate("my-app-soak", closed());
     for _ in 0..4 {
         let plan = scene.plan();

@@ -1,6 +1,6 @@
 //! The organisation's gates hold wherever the step comes from, and whatever the team has written.
 
-use kardinal_api::kardinal::PromotionStepGit;
+use kardinal_api::kardinal::{Pipeline, PromotionStepGit};
 
 use super::*;
 use crate::promotion_step::body::fingerprint;
@@ -307,7 +307,7 @@ fn what_closes_before_the_push_holds_it_and_a_strange_file_refuses_it() {
 
 #[test]
 fn an_annotation_that_leaves_an_environment_out_spares_it_no_gate() {
-    let pipeline: kardinal_api::kardinal::Pipeline = from(json!({
+    let pipeline: Pipeline = from(json!({
         "apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline", "metadata": {"name": "my-app"},
         "spec": {
             "git": {"url": "https://github.com/myorg/gitops-repo"},
@@ -383,6 +383,12 @@ fn the_other_steps_are_read_only_where_a_gate_has_a_say() {
 
 #[test]
 fn the_copy_of_a_gate_that_the_organisation_has_deleted_is_neither_a_hold_nor_evidence() {
+    let told = |mut gate: PolicyGate, ready: &str| -> PolicyGate {
+        let message = json!([{"type": "Ready", "status": ready, "reason": "Deleted", "message": "",
+            "lastTransitionTime": "2026-04-14T13:59:59Z"}]);
+        gate.status.as_mut().unwrap().conditions = serde_json::from_value(message).unwrap();
+        gate
+    };
     let shown = |ready: bool, namespace: &str, scope: &str| -> PolicyGate {
         from(json!({
             "apiVersion": "kardinal.io/v1alpha1",
@@ -398,11 +404,10 @@ fn the_copy_of_a_gate_that_the_organisation_has_deleted_is_neither_a_hold_nor_ev
     let anew = gate("true", "2026-04-14T13:30:00Z");
     let ours = "platform-policies";
     for (what, instance, templates, counts) in [
-        ("deleted and closed", shown(false, ours, "org"), vec![], false),
-        ("deleted and open", shown(true, ours, "org"), vec![], false),
+        ("deleted for good", told(shown(true, ours, "org"), "True"), vec![], false),
         ("of a team", shown(true, "default", "team"), vec![], true),
         ("says that it is the organisation's", shown(true, "default", "org"), vec![], true),
-        ("made anew after the Bundle", shown(true, ours, "org"), vec![anew], true),
+        ("made anew after the Bundle", told(shown(true, ours, "org"), "True"), vec![anew], true),
     ] {
         let mut scene = Scene::new(json!({"requiredGates": ["i"]}));
         scene.gates.insert("i".to_owned(), instance);
@@ -414,6 +419,11 @@ fn the_copy_of_a_gate_that_the_organisation_has_deleted_is_neither_a_hold_nor_ev
         assert_eq!(recorded.len(), usize::from(counts), "{what}");
         assert_eq!(gates::blocker(&scene.snapshot()), None, "{what}");
     }
+    // Until it is certain that it will not come back, it holds.
+    let mut scene = Scene::new(json!({"requiredGates": ["i"]}));
+    scene.gates.insert("i".to_owned(), told(shown(false, ours, "org"), "False"));
+    let scene = scene.asked(&[]);
+    assert!(gates::blocker(&scene.snapshot()).is_some());
 }
 
 #[test]
@@ -822,6 +832,41 @@ fn an_override_for_an_environment_counts_for_its_place_and_not_for_another_of_it
         let mut scene = staging(path).asked(&[gate]);
         scene.plan();
         assert_eq!(scene.state() == PromotionState::Promoting, open, "{path}: {}", scene.message());
+    }
+}
+
+#[test]
+fn an_override_as_the_command_writes_it_counts_wherever_the_environment_writes() {
+    let pipeline: Pipeline = from(json!({
+        "apiVersion": "kardinal.io/v1alpha1",
+        "kind": "Pipeline",
+        "metadata": {"name": "my-app", "namespace": "default"},
+        "spec": {"git": {"url": "https://github.com/myorg/gitops-repo"}, "environments": [
+            {"name": "prod", "approval": "pr-review", "path": "environments/prod",
+             "update": {"strategy": "helm", "helm": {"valuesFile": "../common/values.yaml"}}},
+            {"name": "odd", "path": "environments/*"},
+        ]},
+    }));
+    let place = crate::intent::place_of(&pipeline, "prod").unwrap();
+    assert_eq!(place.to_string(), "`environments/prod`, `environments/common/values.yaml` on `main`");
+    assert_eq!(crate::intent::place_of(&pipeline, "odd"), None, "it would mean every environment");
+    let gate = |overridden: bool| {
+        let mut gate = gate("false", BEFORE);
+        gate.spec.applies_to_paths = vec!["environments/**".to_owned()];
+        gate.spec.applies_to_branches = vec!["**".to_owned()];
+        if overridden {
+            gate.spec.overrides = from(json!([
+                {"reason": "because", "stage": "prod", "paths": place.paths, "branches": [place.branch]},
+            ]));
+        }
+        gate
+    };
+    let step = json!({"approval": "pr-review", "path": "environments/prod", "update": {
+        "strategy": "helm", "helm": {"valuesFile": "../common/values.yaml"}}});
+    for overridden in [true, false] {
+        let mut scene = Scene::new(step.clone()).asked(&[gate(overridden)]);
+        scene.plan();
+        assert_eq!(scene.state() == PromotionState::Promoting, overridden, "{}", scene.message());
     }
 }
 

@@ -286,6 +286,37 @@ fn a_door_that_stays_shut_does_not_keep_the_step() {
 }
 
 #[test]
+fn a_step_whose_checks_cannot_be_taken_back_goes_all_the_same() {
+    // This process has shown green on one commit, and the pull request has another one since.
+    let mut scene = Scene::reviewed().opened();
+    scene.shown = Some(Shown { sha: "5407ed".to_owned(), state: CommitState::Success, since: scene.now });
+    delete(&mut scene);
+    let blocked = || Outcome::Blocked { message: "403: commit statuses".to_owned() };
+    let mut given_up = Vec::new();
+    for _ in 0..20 {
+        let plan = scene.plan();
+        let Some(effect) = plan.effect else { continue };
+        match &effect {
+            Effect::RemoveFinalizer => {
+                assert_eq!(given_up, ["5407ed", "c0ffee0000"]);
+                return;
+            }
+            Effect::SetCommitStatus { sha, .. } => {
+                given_up.push(sha.clone());
+                scene.tell_again(&effect, blocked(), KNOCKS);
+            }
+            Effect::ReadPullRequest { .. } | Effect::FindPullRequest { .. } => {
+                scene.tell(&effect, Outcome::PullRequest(closed_pull_request()));
+            }
+            _ => {
+                scene.tell(&effect, Outcome::Done);
+            }
+        }
+    }
+    panic!("it does not end: {given_up:?}");
+}
+
+#[test]
 fn a_fault_is_waited_for_but_not_for_ever() {
     let mut scene = Scene::reviewed().opened();
     delete(&mut scene);
