@@ -145,6 +145,7 @@ async fn a_forge_that_never_ends_does_not_decide_how_much_memory_we_take() {
     let name = "x".repeat(3 << 20);
     let server = Server::start(move |asked, _| match asked.what().as_str() {
         "GET /api/v1/repos/acme/app/labels" => Say::json(200, &json!([{ "id": 1, "name": name }])),
+        "GET /api/v1/repos/acme/app/pulls" => Say::json(200, &json!([])),
         _ => Say { status: 404, headers: Vec::new(), body: "404 page not found\n".to_owned() },
     })
     .await;
