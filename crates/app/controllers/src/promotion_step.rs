@@ -59,6 +59,15 @@ struct Memory {
 }
 
 impl Memory {
+    /// What an outcome means after those before it.
+    fn settle(&mut self, step: &PromotionStep, effect: &Effect, outcome: Outcome) -> Outcome {
+        // It may be the pull request that is gone: it is read again.
+        if matches!(outcome, Outcome::Absent { .. }) {
+            self.pull_request = None;
+        }
+        planner::in_time(step, effect, outcome, self.faults.saturating_add(1))
+    }
+
     /// Whether the forge was asked to show something on the newest commit of the pull request.
     fn has_shown(&self) -> bool {
         self.pull_request.as_ref().is_none_or(|found| self.asked.as_ref() == Some(&found.head))
@@ -121,8 +130,7 @@ impl driver::Controller for Controller {
             };
         };
         let outcome = act::act(self, &mut observation, effect).await;
-        let attempt = self.remember(key, |memory| memory.faults.saturating_add(1));
-        let outcome = planner::in_time(&observation.step, effect, outcome, attempt);
+        let outcome = self.remember(key, |memory| memory.settle(&observation.step, effect, outcome));
         self.learn(key, effect, &outcome);
         let faults = self.remember(key, |memory| memory.faults);
         let report = planner::report(&observation.snapshot(), effect, &outcome, faults);
@@ -208,7 +216,6 @@ impl Controller {
                     memory.has_no_pull_request = false;
                     memory.heard_of_pull_request = true;
                 }
-                (Effect::ReadPullRequest { .. }, Outcome::NoPullRequest) => memory.pull_request = None,
                 (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) => memory.has_no_pull_request = true,
                 // Credentials are the team's: that they do not work now is no reason to give up.
                 (
@@ -270,5 +277,38 @@ impl Controller {
 
     fn id(&self, observation: &Observation) -> ObjectId {
         objects::id::<PromotionStep>(&observation.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kardinal_planner::promotion_step::{PullRequest, PullRequestState};
+
+    use super::*;
+
+    #[test]
+    fn a_pull_request_that_cannot_be_updated_because_it_is_gone_is_read_again() {
+        let found = PullRequest {
+            number: 7,
+            url: String::new(),
+            state: PullRequestState::Open,
+            branch: "kardinal/default/b/prod".to_owned(),
+            base: "main".to_owned(),
+            head: "c0ffee".to_owned(),
+            merged_at: None,
+            merged_by: None,
+            merge_commit: None,
+            mergeable: None,
+            closed_at: None,
+            closed_by: None,
+            approved_by: Vec::new(),
+        };
+        let mut memory = Memory { pull_request: Some(found), ..Memory::default() };
+        let step = PromotionStep::new("step", Default::default());
+        let comment = Effect::CommentPullRequest { number: 7, comment: "rebuilt".to_owned() };
+        let absent = Outcome::Absent { message: "pull request #7 is not there (yet)".to_owned() };
+        let outcome = memory.settle(&step, &comment, absent);
+        assert!(matches!(outcome, Outcome::Fault { .. }), "{outcome:?}");
+        assert_eq!(memory.pull_request, None);
     }
 }

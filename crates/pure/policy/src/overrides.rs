@@ -5,7 +5,7 @@ use kardinal_api::kardinal::GateOverride;
 use kardinal_api::{PolicyGate, PolicyGateSpec};
 
 use crate::gate::Target;
-use crate::pattern::means_branch;
+use crate::pattern::{Written, means_branch};
 
 /// The promotion that an override may be meant for.
 #[derive(Clone, Copy, Debug)]
@@ -61,16 +61,23 @@ fn names_place(gate: &PolicyGate, given: &GateOverride, target: &Target) -> bool
         return true;
     }
     let spec = &gate.spec;
-    let mut paths =
-        target.paths.iter().filter(|path| spec.applies_to_paths.iter().any(|one| path.is_meant_by(one)));
-    // The branch of a pull request belongs to the Bundle and is no place of its own.
-    let mut branches = target
-        .branches
+    let is_named = |branch: &String| given.branches.iter().any(|pattern| means_branch(pattern, branch));
+    let is_guarded = |branch: &&String| spec.applies_to_branches.iter().any(|one| means_branch(one, branch));
+    let lies_there = |path: &Written| given.paths.iter().any(|pattern| path.lies_in(pattern));
+    let (base, others) = target.branches.split_at(target.branches.len().min(1));
+    let paths: Vec<&Written> = target
+        .paths
         .iter()
-        .take(1)
-        .filter(|branch| spec.applies_to_branches.iter().any(|one| means_branch(one, branch)));
-    paths.all(|path| given.paths.iter().any(|pattern| path.lies_in(pattern)))
-        && branches.all(|branch| given.branches.iter().any(|pattern| means_branch(pattern, branch)))
+        .filter(|path| spec.applies_to_paths.iter().any(|one| path.is_meant_by(one)))
+        .collect();
+    // The branch of a pull request belongs to the Bundle and is no place of its own.
+    let by_others_only = paths.is_empty()
+        && !base.iter().any(|one| is_guarded(&one))
+        && others.iter().any(|one| is_guarded(&one));
+    if by_others_only {
+        return base.iter().all(is_named) && target.paths.iter().all(lies_there);
+    }
+    paths.into_iter().all(lies_there) && base.iter().filter(is_guarded).all(is_named)
 }
 
 /// Whether an override has not ended yet.

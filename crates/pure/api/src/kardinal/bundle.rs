@@ -232,6 +232,9 @@ pub struct BundleStatus {
     /// `RollbackPutOff`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rollbacks_put_off: Vec<String>,
+    /// The Bundle that was made last to bring an environment back from this one, for each environment.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rollbacks: BTreeMap<String, String>,
 }
 
 /// The record of one environment.

@@ -189,7 +189,7 @@ fn plan_failed(
     let end = (BundlePhase::Failed, Truth::False, reason, messages.join("; ").replace(".; ", "; "));
     let mut plan = finish(snapshot, environments, graph, end);
     if let Some(status) = &mut plan.status {
-        back.put_off(snapshot, status);
+        back.write_down(snapshot, status);
     }
     plan.effects = back.effects;
     plan.notes.extend(back.notes);

@@ -277,6 +277,7 @@ pub fn report(
         conditions: others.chain([condition]).collect(),
         environments,
         rollbacks_put_off: old.rollbacks_put_off.clone(),
+        rollbacks: old.rollbacks.clone(),
     };
     ((status != old).then_some(status), notes)
 }

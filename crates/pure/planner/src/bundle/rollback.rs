@@ -37,6 +37,8 @@ pub(super) struct Return {
     pub(super) lost: Vec<String>,
     /// The environments that do not go back for now, and what keeps each.
     put_off: Vec<(String, String)>,
+    /// The Bundle that brings each environment back.
+    made: BTreeMap<String, String>,
 }
 
 impl Return {
@@ -44,8 +46,9 @@ impl Return {
         self.notes.push(Note { warning: true, reason: reason.to_owned(), message });
     }
 
-    /// Writes down that somebody has to look again, where that is so.
-    pub(super) fn put_off(&self, snapshot: &Snapshot<'_>, status: &mut BundleStatus) {
+    /// Writes down what was made, and that somebody has to look again, where that is so.
+    pub(super) fn write_down(&self, snapshot: &Snapshot<'_>, status: &mut BundleStatus) {
+        status.rollbacks.extend(self.made.clone());
         if let Some(new) = self.told() {
             set(snapshot, status, new);
             status.rollbacks_put_off = self.environments();
@@ -143,6 +146,7 @@ pub(super) fn look_again(snapshot: &Snapshot<'_>, status: &BundleStatus) -> Opti
     }
     set(snapshot, &mut status, new);
     status.rollbacks_put_off = put_off;
+    status.rollbacks.append(&mut all.made);
     Some(Plan { effects: all.effects, status: Some(status), notes: all.notes, ..Plan::default() })
 }
 
@@ -226,6 +230,7 @@ fn roll_back_one(
     match (made, good) {
         (Some(made), _) => {
             let made = name_of(&made.metadata);
+            all.made.insert(name.to_owned(), made.to_owned());
             all.note("RollingBack", format!("`{name}` goes back with the Bundle `{made}`"));
         }
         (None, Some(good)) => {
@@ -233,6 +238,7 @@ fn roll_back_one(
             let (from, with) = (name_of(&good.metadata), name_of(&bundle.metadata));
             let message = format!("`{name}` goes back to what `{from}` brought, with the Bundle `{with}`");
             all.note("RollingBack", message);
+            all.made.insert(name.to_owned(), name_of(&bundle.metadata).to_owned());
             all.effects.push(Effect::CreateBundle(Box::new(bundle)));
         }
         (None, None) => {
@@ -289,9 +295,17 @@ fn recovery<'a>(snapshot: &Snapshot<'a>, environment: &str) -> Option<&'a Bundle
     snapshot.siblings.iter().copied().find(is_it)
 }
 
-/// The environments whose automatic rollback has given way to another Bundle, with no other one in its place.
+/// The environments whose automatic rollback, the last one that was made, has given way to another Bundle. One that is gone
+/// since was not wanted.
 fn gave_way(snapshot: &Snapshot<'_>) -> BTreeSet<String> {
-    let superseded = |sibling: &&&Bundle| phase_of(sibling) == Some(BundlePhase::Superseded);
+    let known = snapshot.bundle.status.as_ref().map(|status| &status.rollbacks);
+    let is_last = |sibling: &Bundle| {
+        let place = brings_back(snapshot, sibling);
+        let last = place.and_then(|place| known?.get(place));
+        last.is_none_or(|last| last == name_of(&sibling.metadata))
+    };
+    let superseded =
+        |sibling: &&&Bundle| phase_of(sibling) == Some(BundlePhase::Superseded) && is_last(sibling);
     let given = snapshot.siblings.iter().filter(superseded);
     let names = given.filter_map(|sibling| brings_back(snapshot, sibling));
     names.filter(|name| recovery(snapshot, name).is_none()).map(str::to_owned).collect()

@@ -136,13 +136,18 @@ fn fold(
 /// commit that is gone.
 pub fn in_time(step: &PromotionStep, effect: &Effect, outcome: Outcome, attempt: u32) -> Outcome {
     let Outcome::Absent { message } = outcome else { return outcome };
-    let status = step.status.as_ref();
-    let is_gone = status.and_then(|status| draft::output(status, draft::PR_STATE)) == Some(draft::NONE);
+    let told = |key: &str| step.status.as_ref().and_then(|status| draft::output(status, key));
+    // The newest commit of an open pull request will come to be known.
+    let is_awaited = |sha: &str| {
+        told(draft::PR_STATE) == Some(draft::OPEN) && told(draft::PR_HEAD).is_none_or(|head| head == sha)
+    };
     match effect {
         Effect::ReadPullRequest { .. } | Effect::FindPullRequest { .. } if attempt >= KNOCKS => {
             Outcome::NoPullRequest
         }
-        Effect::SetCommitStatus { state: CommitState::Pending, .. } if is_gone && attempt >= KNOCKS => {
+        Effect::SetCommitStatus { state: CommitState::Pending, sha, .. }
+            if attempt >= KNOCKS && !is_awaited(sha) =>
+        {
             Outcome::Done
         }
         _ => Outcome::Fault { message, retry: Retry::Soon },

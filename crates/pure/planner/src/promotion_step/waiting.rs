@@ -216,17 +216,15 @@ pub(super) fn settle(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_reques
 }
 
 /// Whether what was merged never was the step's own: another pull request has its number. Once a branch is deleted, a forge
-/// may tell none, or a name of its own; and somebody can give the branch another name, but what is merged then is a commit
-/// that is known to have been the step's, or that of a pull request that was seen before.
+/// may tell none, or a name of its own; and somebody can give the branch another name, but the commit is known.
 pub(super) fn is_of_another_branch(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> bool {
     let branch = pull_request.branch.as_str();
     let status = snapshot.step.status.as_ref();
-    let known = |key: &str| status.and_then(|status| output(status, key)) == Some(pull_request.head.as_str());
+    let own = status.and_then(|status| output(status, draft::COMMIT));
     !branch.is_empty()
         && !branch.starts_with("refs/")
         && branch != change::branch_of(snapshot.step)
-        && !known(draft::COMMIT)
-        && !known(draft::PR_HEAD)
+        && own != Some(pull_request.head.as_str())
 }
 
 /// The base says it all already, so there is nothing to merge: the step goes on as if it had found that at once.

@@ -358,10 +358,19 @@ fn a_rollback_that_gave_way_to_a_newer_version_is_made_again_when_that_one_fails
     let third = made(&world.pass(BAD)).metadata.name.clone().unwrap();
     assert_ne!(third, again);
     assert!(is_idle(&world.pass(BAD)));
-    // Somebody may not want it.
+    // Somebody may not want it: it stays deleted, although one that gave way is still there.
+    assert_eq!(world.phase(&again), Some(BundlePhase::Superseded));
     world.bundles.retain(|bundle| bundle.metadata.name.as_ref() != Some(&third));
-    let gone = world.bundles.iter().any(|bundle| bundle.metadata.name.as_ref() == Some(&again));
-    assert!(gone, "one that gave way is still there");
+    assert!(is_idle(&world.pass(BAD)));
+    // The same for one that is not the Pipeline's any more.
+    let (mut world, _) = given_way();
+    world.set(NEWER, "dev", PromotionState::Failed);
+    world.pass(NEWER);
+    let again = made(&world.pass(BAD)).metadata.name.clone().unwrap();
+    assert_eq!(world.bundle(BAD).status.as_ref().unwrap().rollbacks["prod"], again);
+    let elsewhere = world.bundles.pop().unwrap();
+    assert_eq!(elsewhere.metadata.name.as_ref(), Some(&again));
+    assert!(is_idle(&world.pass(BAD)));
 }
 
 #[test]

@@ -112,9 +112,11 @@ fn a_deleted_pull_request_whose_commit_is_gone_too_is_opened_anew() {
     scene.tell(&withdrawn, done);
     scene.withdrawn = Some(sha);
     assert!(matches!(scene.effect(), Effect::Commit(_)), "{:?}", scene.status());
-    // While the pull request is there, its commit has only not been seen yet.
-    let scene = Scene::reviewed().opened();
+    // While the pull request is there, its newest commit has only not been seen yet; one that it has no more may be gone.
+    let mut scene = Scene::reviewed().opened();
     assert!(matches!(in_time(&scene.step, &withdrawn, absent(), KNOCKS), Outcome::Fault { .. }));
+    scene.step.status.as_mut().unwrap().outputs.insert("prHead".to_owned(), "beef".to_owned());
+    assert_eq!(in_time(&scene.step, &withdrawn, absent(), KNOCKS), Outcome::Done);
 }
 
 #[test]

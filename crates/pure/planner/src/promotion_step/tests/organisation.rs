@@ -821,13 +821,24 @@ fn an_override_for_an_environment_counts_for_its_place_and_not_for_another_of_it
             from(json!([{"reason": "because", "stage": "staging", "paths": paths, "branches": branches}]));
         gate
     };
-    let staging = |path: &str| Scene::new(json!({"environment": "staging", "path": path}));
+    let by_branch = |paths: &[&str], branches: &[&str]| {
+        let mut gate = overridden(paths, branches);
+        gate.spec.applies_to_paths = Vec::new();
+        gate.spec.applies_to_branches = vec!["kardinal/**".to_owned()];
+        gate
+    };
+    let staging =
+        |path: &str| Scene::new(json!({"environment": "staging", "path": path, "approval": "pr-review"}));
     for (path, gate, open) in [
         ("environments/staging", overridden(&["environments/staging"], &[]), true),
         ("environments/staging", overridden(&["environments/*"], &["main"]), true),
         ("environments/prod", overridden(&["environments/staging"], &["main"]), false),
         // It does not say where.
         ("environments/staging", overridden(&[], &[]), false),
+        ("environments/staging", by_branch(&["environments/staging"], &["main"]), true),
+        // The gate guards it by the branch of its pull request alone.
+        ("environments/other", by_branch(&["environments/staging"], &["main"]), false),
+        ("environments/staging", by_branch(&["environments/staging"], &["live"]), false),
     ] {
         let mut scene = staging(path).asked(&[gate]);
         scene.plan();
