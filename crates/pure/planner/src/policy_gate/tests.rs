@@ -144,6 +144,9 @@ fn what_is_missing_is_said_once() {
     assert_eq!(plan.wake, None);
     write(&mut gate, &plan);
     assert_eq!(look(&gate, None, now + seconds(3600)), Plan::default());
+    // A gate that was open alarms nobody when its Bundle is cleared away.
+    gate.status.as_mut().unwrap().ready = Some(true);
+    assert_eq!(look(&gate, None, now).notes, []);
 
     gate.metadata.labels.as_mut().unwrap().remove("kardinal.io/environment");
     let reason = look(&gate, None, now).status.unwrap().reason.unwrap();

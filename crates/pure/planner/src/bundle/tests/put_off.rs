@@ -166,6 +166,13 @@ fn the_rollback_that_goes_further_wins_whenever_it_was_made() {
 
 #[test]
 fn a_rollback_from_before_a_version_does_not_stand_for_taking_that_one_back() {
+    // Also where both were created in one second.
+    for same_second in [false, true] {
+        taken_back_after_another_one(same_second);
+    }
+}
+
+fn taken_back_after_another_one(same_second: bool) {
     let bundles = vec![versioned(GOOD, 0), versioned(BAD, 5)];
     let mut world = World::new(line(&["dev"]), bundles);
     world.verify(GOOD, &["dev"]);
@@ -176,9 +183,13 @@ fn a_rollback_from_before_a_version_does_not_stand_for_taking_that_one_back() {
     world.verify(&first, &["dev"]);
     assert_eq!(world.phase(&first), Some(BundlePhase::Verified));
     let mut newer = versioned(NEWER, 0);
-    newer.metadata.creation_timestamp = Some(Time(world.now));
+    newer.metadata.creation_timestamp = match same_second {
+        true => world.bundle(&first).metadata.creation_timestamp.clone(),
+        false => Some(Time(world.now)),
+    };
     world.bundles.push(newer);
     world.pass(NEWER);
+    assert_eq!(world.phase(NEWER), Some(BundlePhase::Promoting));
     world.set(NEWER, "dev", PromotionState::HealthChecking);
     fail(&mut world, NEWER, "dev");
     let second = made(&world.pass(NEWER)).metadata.name.clone().unwrap();

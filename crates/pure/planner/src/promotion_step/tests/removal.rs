@@ -154,6 +154,12 @@ fn merged_meanwhile() -> (Scene, Vec<Effect>) {
 
 #[test]
 fn a_merge_right_before_the_bundle_is_superseded_is_on_record() {
+    // A process that died when it had opened the pull request has left the state before that.
+    let (mut died, _) = merged_meanwhile();
+    died.step.status.as_mut().unwrap().state = Some(PromotionState::Promoting);
+    died.seal();
+    let plan = died.plan();
+    assert!(plan.effect.is_none() && plan.wake.is_some(), "{plan:?}");
     let (mut scene, done) = merged_meanwhile();
     let [Effect::ClosePullRequest { .. }, rest @ ..] = &*done else { panic!("{done:?}") };
     assert_eq!(rest, [READ, branch(Some("c0ffee0000"))]);

@@ -55,6 +55,16 @@ fn a_step_starts_when_nothing_stands_in_its_way() {
     assert_eq!(names, ["git-clone", "kustomize-set-image", "git-commit", "git-push", "health-check"]);
     let evidence = scene.status().evidence.unwrap();
     assert_eq!(evidence.gate_duration.unwrap().as_str(), "4m12s");
+    // What keeps it once its gates are open is not their doing.
+    let mut open = json!({"ready": true, "reason": "ok", "lastEvaluatedAt": "2026-04-14T13:50:01Z"});
+    open["conditions"] = json!([{"type": "Ready", "status": "True", "reason": "Open", "message": "",
+        "lastTransitionTime": "2026-04-14T13:56:48Z"}]);
+    let mut late = Scene::new(json!({"upstreamVerified": "Verified"})).with_gate("my-app-soak", open);
+    late.plan();
+    assert_eq!(late.status().evidence.unwrap().gate_duration.unwrap().as_str(), "1m");
+    let mut free = Scene::new(json!({"upstreamVerified": "Verified"}));
+    free.plan();
+    assert_eq!(free.status().evidence.unwrap().gate_duration, None, "it has no gates to wait at");
     assert_eq!(
         serde_json::to_value(evidence.policy_gates).unwrap(),
         json!([{"name": "soak", "result": "pass", "reason": "ok", "evaluatedAt": "2026-04-14T13:50:01Z"}])
