@@ -4,11 +4,11 @@ use kardinal_api::kardinal::{BUNDLE_LABEL, PIPELINE_LABEL, SHARD_LABEL};
 use kardinal_cluster::Facet;
 use kardinal_graph::referring_graphs;
 use kardinal_object::Gvk;
-use kardinal_planner::promotion_step::promotion_branch;
 use kardinal_policy::{FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL};
+use kardinal_promotion::promotion_step::promotion_branch;
 use serde_json::Value;
 
-use crate::objects::{label, text};
+use crate::reconcile::objects::{label, text};
 
 /// Anything: the uid of a Graph whose reference label it carries.
 pub(crate) const MANAGED_BY: &str = "managed by Graph";

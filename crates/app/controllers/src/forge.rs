@@ -15,8 +15,8 @@ use kardinal_planner::forge::{
 };
 use serde_json::Value;
 
-use crate::driver::{self, Key, Next};
-use crate::objects::{self, about, all_keys, before_and_after, get, gvk, key_of, list, text};
+use crate::reconcile::driver::{self, Key, Next};
+use crate::reconcile::objects::{self, about, all_keys, before_and_after, get, gvk, key_of, list, text};
 use crate::{Context, LocalForge, facets};
 
 /// Keeps repositories, and merges or closes pull requests when somebody says so.

@@ -7,13 +7,13 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret as KubernetesSecret;
 use kardinal_api::kardinal::{GitProvider, PromotionStep};
 use kardinal_git::{Remote, Secret};
-use kardinal_planner::intent::check_name;
+use kardinal_promotion::intent::check_name;
 use kardinal_reach::{Hosts, authority, check_plain};
 use kardinal_scm::{self as scm, Forge};
 use kube::Api;
 
 use crate::Context;
-use crate::driver::Key;
+use crate::reconcile::driver::Key;
 
 /// How long credentials are kept before they are read again.
 const FRESH: SignedDuration = SignedDuration::from_secs(60);

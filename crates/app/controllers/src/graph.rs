@@ -15,7 +15,7 @@ use kardinal_planner::graph::{self as planner, Memory};
 use tokio::sync::Semaphore;
 
 use crate::Context;
-use crate::driver::{self, Key, Next};
+use crate::reconcile::driver::{self, Key, Next};
 use act::Outcomes;
 use damping::Damping;
 use observe::{Observation, Read, Unseen};

@@ -6,21 +6,13 @@
 pub mod forges;
 pub mod metrics;
 
-mod agents;
-mod bundle;
-mod clusters;
-mod driver;
 mod facets;
 mod forge;
-mod gates_read;
 mod graph;
-mod objects;
-mod pipeline;
-mod policy_gate;
-mod promotion_step;
+mod promotion;
 mod reach;
+mod reconcile;
 mod replica;
-mod sealing;
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -30,7 +22,7 @@ use jiff::SignedDuration;
 use kardinal_api::kardinal::PromotionStep;
 use kardinal_cluster::{Change, Clock, Kinds, Leadership, Watches, Writer};
 use kardinal_git::Repositories;
-use kardinal_planner::shard;
+use kardinal_promotion::shard;
 use kardinal_reach::Policy;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -42,13 +34,14 @@ pub use crate::forges::{Forges, RealForges};
 pub use crate::metrics::Metrics;
 pub use crate::reach::Resolver;
 pub use crate::replica::Replica;
-use agents::Agents;
-use clusters::Clusters;
-use driver::Listener;
 use forges::Credentials;
-use gates_read::GatesRead;
-pub use kardinal_planner::shard::Shards;
-use sealing::Sealing;
+pub use kardinal_promotion::shard::Shards;
+use promotion::agents::Agents;
+use promotion::clusters::Clusters;
+use promotion::gates_read::GatesRead;
+use promotion::sealing::Sealing;
+use promotion::{bundle, pipeline, policy_gate, promotion_step};
+use reconcile::driver::{self, Listener};
 
 /// How long to wait after a write of our own bookkeeping failed.
 const RETRY: SignedDuration = SignedDuration::from_secs(2);

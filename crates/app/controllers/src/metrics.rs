@@ -15,9 +15,9 @@ use kardinal_api::kardinal::{
     PromotionStep, PromotionStepStatus,
 };
 use kardinal_object::can_be_name;
-use kardinal_planner::bundle::{AUTOMATIC_ANNOTATION, GATE_TEMPLATE_LABEL, ROLLBACK_LABEL};
-use kardinal_planner::intent::SOURCE_ANNOTATION;
-use kardinal_planner::promotion_step::{Effect, Outcome};
+use kardinal_promotion::bundle::{AUTOMATIC_ANNOTATION, GATE_TEMPLATE_LABEL, ROLLBACK_LABEL};
+use kardinal_promotion::intent::SOURCE_ANNOTATION;
+use kardinal_promotion::promotion_step::{Effect, Outcome};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

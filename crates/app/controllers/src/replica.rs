@@ -8,7 +8,7 @@ use kardinal_api::kardinal::SHARD_LABEL;
 use kardinal_cluster::lease::{Desk, Office};
 use kardinal_cluster::{Candidate, Clock, Leadership};
 use kardinal_planner::lease::CONTROLLER_LEASE;
-use kardinal_planner::shard::{Shards, agent_lease};
+use kardinal_promotion::shard::{Shards, agent_lease};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Controllers, Outside, Settings};

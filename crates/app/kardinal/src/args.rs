@@ -2,6 +2,8 @@
 
 mod backup;
 mod bounds;
+mod forge;
+mod graph;
 mod names;
 mod promotion;
 mod replicas;
@@ -15,6 +17,8 @@ use kardinal_controllers::{GraphController, GraphScope, Shards};
 
 pub(crate) use backup::*;
 pub(crate) use bounds::BoundsArguments;
+pub(crate) use forge::*;
+pub(crate) use graph::*;
 pub(crate) use promotion::*;
 pub(crate) use replicas::*;
 
@@ -253,61 +257,46 @@ pub(crate) enum OutputFormat {
     Yaml,
 }
 
+/// Which server, and how to print.
 #[derive(Debug, Args)]
-pub(crate) struct GraphArguments {
-    #[command(subcommand)]
-    pub(crate) command: GraphCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum GraphCommand {
-    /// Compiles the Graphs in files and points at every mistake; needs no server
-    Validate {
-        /// Files with manifests; `-` reads standard input
-        #[arg(required = true, value_name = "FILE")]
-        files: Vec<PathBuf>,
-        /// How to print the result
-        #[arg(long, short, value_enum, default_value_t = OutputFormat::Table)]
-        output: OutputFormat,
-    },
-    /// Draws a Graph: as a tree, for Graphviz or for Mermaid
-    Render {
-        #[command(flatten)]
-        source: GraphSource,
-        /// The kind of drawing
-        #[arg(long, value_enum, default_value_t = Drawing::Tree)]
-        format: Drawing,
-    },
-    /// Tells how each node of a Graph stands, what it waits for and until when
-    Explain {
-        /// The Graph
-        name: String,
-        #[command(flatten)]
-        server: ServerArguments,
-        /// How to print it
-        #[arg(long, short, value_enum, default_value_t = OutputFormat::Table)]
-        output: OutputFormat,
-    },
-}
-
-/// A Graph in a file or on the server.
-#[derive(Debug, Args)]
-pub(crate) struct GraphSource {
-    /// The Graph on the server
-    #[arg(conflicts_with = "file")]
-    pub(crate) name: Option<String>,
-    /// A file with a Graph; `-` reads standard input
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
+pub(crate) struct Common {
     #[command(flatten)]
     pub(crate) server: ServerArguments,
+    /// How to print it
+    #[arg(long, short, value_enum, default_value_t = OutputFormat::Table)]
+    pub(crate) output: OutputFormat,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Drawing {
-    Tree,
-    Dot,
-    Mermaid,
+/// Where gate templates of the organisation live.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyNamespaces {
+    /// The namespaces of the organisation's gates, as the controllers were told
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', default_value = "platform-policies")]
+    #[arg(value_parser = names::namespace)]
+    pub(crate) policy_namespaces: Vec<String>,
+}
+
+/// On whose behalf something is asked for.
+#[derive(Debug, Args)]
+pub(crate) struct Who {
+    /// Who asks; otherwise $USER, then Git's user.name
+    #[arg(long = "as", value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    #[command(flatten)]
+    pub(crate) policies: PolicyNamespaces,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  source <(kardinal completion bash)")]
+pub(crate) struct CompletionArguments {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Args)]
@@ -411,7 +400,7 @@ mod tests {
                 other => panic!("{other:?}"),
             };
             let serves =
-                |shard, has_agent| kardinal_planner::shard::serves(&settings.shards, shard, |_| has_agent);
+                |shard, has_agent| kardinal_promotion::shard::serves(&settings.shards, shard, |_| has_agent);
             for has_agent in [None, Some(false), Some(true)] {
                 assert!(!serves(Some("eu-cluster"), has_agent), "{line}: {has_agent:?}");
                 assert!(serves(None, has_agent), "{line}: {has_agent:?}");

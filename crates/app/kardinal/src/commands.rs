@@ -1,27 +1,15 @@
-//! One file per verb.
+//! One file per verb; those of a dialect are in its folder.
 
 pub(crate) mod agent;
 pub(crate) mod backup;
 pub(crate) mod completion;
 pub(crate) mod controller;
-pub(crate) mod create;
-pub(crate) mod diff;
 pub(crate) mod doctor;
-pub(crate) mod explain;
-pub(crate) mod get;
+pub(crate) mod forge;
 pub(crate) mod graph;
-pub(crate) mod history;
-pub(crate) mod init;
 pub(crate) mod install;
-mod order;
-pub(crate) mod override_;
-pub(crate) mod pause;
-pub(crate) mod policy;
-pub(crate) mod pr;
-pub(crate) mod promote;
+pub(crate) mod promotion;
 pub(crate) mod restore;
-pub(crate) mod resume;
-pub(crate) mod rollback;
 pub(crate) mod up;
 pub(crate) mod version;
 

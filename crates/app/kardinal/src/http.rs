@@ -1,16 +1,12 @@
 //! The web side: Bundles from CI, webhooks from forges, the local forge, metrics and probes.
 
-mod bundles;
 mod elsewhere;
+mod forge;
 mod hosts;
 mod keys;
-mod limits;
 mod metrics;
-mod pulls;
+mod promotion;
 mod reading;
-mod sessions;
-mod signed;
-mod tenants;
 mod webhooks;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -29,8 +25,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::WebArguments;
+use forge::{pulls, sessions};
 use hosts::Hosts;
 pub(crate) use keys::Keys;
+use promotion::{bundles, limits, signed, tenants};
 
 /// The group whose kinds must be served.
 const KINDS: &str = "kardinal.io/v1alpha1";

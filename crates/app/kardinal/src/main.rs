@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::args::{Arguments, Command};
+use crate::commands::promotion;
 
 /// The controllers make many small trees on several threads: with the system's allocator they take a third longer.
 #[global_allocator]
@@ -34,19 +35,19 @@ fn main() -> ExitCode {
         Command::Up(up) => commands::up::run(up),
         Command::Controller(controller) => commands::controller::run(controller),
         Command::Agent(agent) => commands::agent::run(agent),
-        Command::Init(init) => commands::init::run(init),
-        Command::Get(get) => commands::get::run(get),
-        Command::Create(create) => commands::create::run(create),
-        Command::Promote(promote) => commands::promote::run(promote),
-        Command::Explain(explain) => commands::explain::run(explain),
-        Command::Rollback(rollback) => commands::rollback::run(rollback),
-        Command::Pause(pause) => commands::pause::run(pause),
-        Command::Resume(resume) => commands::resume::run(resume),
-        Command::History(history) => commands::history::run(history),
-        Command::Policy(policy) => commands::policy::run(policy),
-        Command::Override(wish) => commands::override_::run(wish),
-        Command::Diff(diff) => commands::diff::run(diff),
-        Command::Pr(pr) => commands::pr::run(pr),
+        Command::Init(init) => promotion::init::run(init),
+        Command::Get(get) => promotion::get::run(get),
+        Command::Create(create) => promotion::create::run(create),
+        Command::Promote(promote) => promotion::promote::run(promote),
+        Command::Explain(explain) => promotion::explain::run(explain),
+        Command::Rollback(rollback) => promotion::rollback::run(rollback),
+        Command::Pause(pause) => promotion::pause::run(pause),
+        Command::Resume(resume) => promotion::resume::run(resume),
+        Command::History(history) => promotion::history::run(history),
+        Command::Policy(policy) => promotion::policy::run(policy),
+        Command::Override(wish) => promotion::override_::run(wish),
+        Command::Diff(diff) => promotion::diff::run(diff),
+        Command::Pr(pr) => commands::forge::pr::run(pr),
         Command::Doctor(doctor) => commands::doctor::run(doctor),
         Command::Backup(backup) => commands::backup::run(backup),
         Command::Restore(restore) => commands::restore::run(restore),

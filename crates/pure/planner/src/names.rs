@@ -13,7 +13,7 @@ const HASH: usize = 8;
 const STAMP: usize = 10;
 
 /// The first hex digits of the SHA-256 of a text.
-pub(crate) fn short_hash(text: &str) -> String {
+pub fn short_hash(text: &str) -> String {
     let digest = Sha256::digest(text.as_bytes());
     digest.iter().flat_map(|byte| [byte >> 4, byte & 15]).take(HASH).map(hex_digit).collect()
 }
@@ -23,14 +23,14 @@ fn hex_digit(nibble: u8) -> char {
 }
 
 /// A DNS label: lower case, everything but letters and digits a dash, no dash at the ends.
-pub(crate) fn slug(text: &str) -> String {
+pub fn slug(text: &str) -> String {
     let dashed: String =
         text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     dashed.trim_matches('-').to_owned()
 }
 
 /// Cuts a name to `limit` characters; what was cut lives on in a hash.
-pub(crate) fn fit(name: &str, limit: usize) -> String {
+pub fn fit(name: &str, limit: usize) -> String {
     if name.len() <= limit {
         return name.to_owned();
     }
@@ -44,7 +44,7 @@ pub fn label_value(name: &str) -> String {
 }
 
 /// A Bundle's name without the time stamp at its end.
-pub(crate) fn base(bundle: &str) -> &str {
+pub fn base(bundle: &str) -> &str {
     match bundle.rsplit_once('-') {
         Some((head, stamp))
             if !head.is_empty()
@@ -58,14 +58,14 @@ pub(crate) fn base(bundle: &str) -> &str {
 }
 
 /// The name of an object of a promotion, from its parts.
-pub(crate) fn object_name(parts: &[&str]) -> String {
+pub fn object_name(parts: &[&str]) -> String {
     let whole = parts.join("-");
     let slugged = slug(&whole);
     if slugged.is_empty() { short_hash(&whole) } else { fit(&slugged, LIMIT) }
 }
 
 /// `no-weekend-deploys` → `noWeekendDeploys`.
-pub(crate) fn camel_case(name: &str) -> String {
+pub fn camel_case(name: &str) -> String {
     let mut id = String::new();
     for word in name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
         let mut letters = word.chars();
@@ -81,13 +81,13 @@ pub(crate) fn camel_case(name: &str) -> String {
 
 /// Ids of the nodes of one Graph: unique even when case is ignored, and none that an expression could not name.
 #[derive(Debug, Default)]
-pub(crate) struct Ids {
+pub struct Ids {
     taken: BTreeSet<String>,
 }
 
 impl Ids {
     /// The id for a name; `identity` tells things of the same name apart.
-    pub(crate) fn take(&mut self, name: &str, identity: &str) -> String {
+    pub fn take(&mut self, name: &str, identity: &str) -> String {
         let mut wanted = camel_case(name);
         if !wanted.starts_with(|c: char| c.is_ascii_alphabetic()) {
             wanted = format!("n{wanted}");
@@ -106,13 +106,13 @@ impl Ids {
 
 /// Names of objects of one kind, unique in one Graph.
 #[derive(Debug, Default)]
-pub(crate) struct ObjectNames {
+pub struct ObjectNames {
     taken: BTreeSet<String>,
 }
 
 impl ObjectNames {
     /// The name made of these parts, with a hash of `identity` where another object has it already.
-    pub(crate) fn take(&mut self, parts: &[&str], identity: &str) -> String {
+    pub fn take(&mut self, parts: &[&str], identity: &str) -> String {
         let mut name = object_name(parts);
         let mut round = 0_u32;
         while self.taken.contains(&name) {

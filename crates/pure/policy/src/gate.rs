@@ -4,7 +4,7 @@ use kardinal_api::PolicyGate;
 use kardinal_api::kardinal::{APPLIES_TO_LABEL, SCOPE_LABEL, TYPE_LABEL};
 use kardinal_object::label_of;
 
-use crate::pattern::{Written, means_branch};
+use kardinal_vcs::{Written, means_branch};
 
 /// Names the template that a gate instance was made from. A gate with it is never a template.
 pub const GATE_TEMPLATE_LABEL: &str = "kardinal.io/gate-template";

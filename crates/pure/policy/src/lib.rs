@@ -13,7 +13,6 @@ mod gate;
 mod labels;
 mod organisation;
 mod overrides;
-mod pattern;
 mod reason;
 mod recheck;
 mod samples;
@@ -32,7 +31,6 @@ pub use gate::{
 };
 pub use organisation::{is_organisations, shows_organisation, speaks_for_organisation};
 pub use overrides::{Promotion, at_place, is_active, is_overridden};
-pub use pattern::{Written, matches_text};
 pub use reason::detail;
 pub use recheck::{check_recheck_interval, freshness, recheck_interval};
 pub use when::{parse_when, time_zone};

@@ -5,7 +5,7 @@ use kardinal_api::kardinal::GateOverride;
 use kardinal_api::{PolicyGate, PolicyGateSpec};
 
 use crate::gate::Target;
-use crate::pattern::{Written, means_branch};
+use kardinal_vcs::{Written, means_branch};
 
 /// The promotion that an override may be meant for.
 #[derive(Clone, Copy, Debug)]

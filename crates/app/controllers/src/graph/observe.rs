@@ -13,7 +13,7 @@ use kardinal_planner::graph::{GraphScope, Snapshot, plan::recorded_kinds};
 use serde_json::Value;
 
 use super::{Controller, Remembered, routes};
-use crate::driver::Key;
+use crate::reconcile::driver::Key;
 use crate::{Context, facets};
 
 /// What was seen of one Graph and its objects.

@@ -8,8 +8,8 @@ use kardinal_cluster::watches::Object;
 use kardinal_graph::{Changed, Walker};
 use kardinal_object::{Gvk, ObjectId};
 
-use crate::driver::Key;
 use crate::facets;
+use crate::reconcile::driver::Key;
 
 /// The kind `Graph`.
 pub(super) fn graph_gvk() -> Gvk {

@@ -1,8 +1,8 @@
 //! What is counted, and what nobody can make of it.
 
 use kardinal_api::kardinal::{BundlePhase, Pipeline};
-use kardinal_planner::intent::{Answer, Wish, promote, rollback};
-use kardinal_planner::promotion_step::{PullRequest, PullRequestOrder, PullRequestState};
+use kardinal_promotion::intent::{Answer, Wish, promote, rollback};
+use kardinal_promotion::promotion_step::{PullRequest, PullRequestOrder, PullRequestState};
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,7 +1,7 @@
 //! Names that become part of objects: what cannot be one is told before anything is tried with it.
 
-use kardinal_planner::intent::{check_namespace, check_shard};
 use kardinal_planner::problem::Problem;
+use kardinal_promotion::intent::{check_namespace, check_shard};
 
 /// A shard: the label of steps, and a part of a Lease's name.
 pub(super) fn shard(text: &str) -> Result<String, String> {

@@ -8,7 +8,7 @@ use std::path::Path;
 use kardinal_api::graph::Graph;
 use kardinal_graph::render;
 use kardinal_planner::graph::check::compile_nodes;
-use kardinal_planner::intent::check_name;
+use kardinal_promotion::intent::check_name;
 use kube::Api;
 
 use crate::args::{Drawing, GraphArguments, GraphCommand, GraphSource, ServerArguments};

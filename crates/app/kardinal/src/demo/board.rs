@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{Bundle, PromotionState};
-use kardinal_planner::bundle::ROLLBACK_LABEL;
-use kardinal_planner::explain::{Explanation, Outcome, Promotion, Wait, WaitOn, display_version};
+use kardinal_promotion::bundle::ROLLBACK_LABEL;
+use kardinal_promotion::explain::{Explanation, Outcome, Promotion, Wait, WaitOn, display_version};
 
 use crate::output::clean_line;
 

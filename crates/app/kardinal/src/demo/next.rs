@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kardinal_planner::explain::{Explanation, Outcome, shell_word};
+use kardinal_promotion::explain::{Explanation, Outcome, shell_word};
 
 use super::board::is_for_people;
 use super::sample::{APP, IMAGE, REPOSITORY};

@@ -2,7 +2,7 @@
 //! by an annotation on the step, which every process sees. So a webhook may reach any replica.
 
 use kardinal_api::kardinal::{PromotionStep, REFRESH_ANNOTATION};
-use kardinal_planner::promotion_step::concerns;
+use kardinal_promotion::promotion_step::concerns;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;

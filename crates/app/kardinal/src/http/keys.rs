@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use subtle::ConstantTimeEq as _;
 
-use super::signed::CiKey;
+use super::promotion::signed::CiKey;
 use crate::private;
 
 /// What callers must know.

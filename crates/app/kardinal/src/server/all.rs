@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep};
-use kardinal_planner::bundle::searches;
 use kardinal_planner::names::label_value;
-use kardinal_planner::shard::{Agent, shard_of};
 use kardinal_policy::is_template;
+use kardinal_promotion::bundle::searches;
+use kardinal_promotion::shard::{Agent, shard_of};
 use kube::Api;
 use kube::api::ListParams;
 

@@ -1,7 +1,7 @@
 //! Which branches are protected.
 
 use kardinal_api::forge::RepositorySpec;
-use kardinal_policy::matches_text;
+use kardinal_vcs::matches_text;
 
 /// Whether only pull requests and kardinal may change a branch. `*` goes beyond a `/` here: `env/*` protects `env/eu/prod`. Upper and lower case are the same here, because there
 /// are disks on which they are: `MAIN` must not be a way round a protected `main`.

@@ -5,7 +5,7 @@ use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, ToSpan as _};
 use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline, PromotionState};
-use kardinal_planner::intent::{Answer, Wish, rollback};
+use kardinal_promotion::intent::{Answer, Wish, rollback};
 use kardinal_testkit::shop::APP;
 use kardinal_testkit::{World, world};
 use kube::Api;

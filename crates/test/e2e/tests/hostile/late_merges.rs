@@ -282,7 +282,7 @@ async fn a_rejected_pull_request_that_is_merged_all_the_same_is_on_record(
         .await?;
     ensure!(record.rejected.is_none() && record.rejected_by.as_deref() == Some("erin"), "{record:?}");
     let bundle = shop.bundle(BUNDLE).await?;
-    let why = kardinal_planner::bundle::why(&bundle).unwrap_or_default();
+    let why = kardinal_promotion::bundle::why(&bundle).unwrap_or_default();
     ensure!(why.contains("merged into `main` by mallory"), "{why}");
     for part in ["closed without merging by erin", "merged into `main` by mallory at "] {
         let said = record.message.as_deref().unwrap_or_default();

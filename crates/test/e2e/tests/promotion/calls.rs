@@ -10,7 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, post};
 use axum::{Json, Router};
 use kardinal_api::kardinal::{BundlePhase, PromotionState, TaskState};
-use kardinal_planner::bundle::why;
+use kardinal_promotion::bundle::why;
 use kardinal_testkit::shop::fixture;
 use kardinal_testkit::world::{in_memory_real_time, on_kardinal_up, on_real_kubernetes, promotions};
 use kardinal_testkit::{Shop, World};

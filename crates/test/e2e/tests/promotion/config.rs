@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use anyhow::ensure;
 use kardinal_api::kardinal::{BundlePhase, BundleType, PromotionState};
-use kardinal_planner::bundle::why;
+use kardinal_promotion::bundle::why;
 use kardinal_testkit::shop::{APP, IMAGE, fixture};
 use kardinal_testkit::world::{in_memory_real_time, promotions};
 use kardinal_testkit::{Shop, World, in_three_worlds};

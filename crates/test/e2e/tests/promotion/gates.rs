@@ -3,7 +3,7 @@
 use anyhow::{Context as _, ensure};
 use jiff::SignedDuration;
 use kardinal_api::kardinal::{BundlePhase, PolicyGate, PromotionState};
-use kardinal_planner::intent::{self, Override};
+use kardinal_promotion::intent::{self, Override};
 use kardinal_testkit::requests::Fate;
 use kardinal_testkit::{Shop, World, in_three_worlds, world};
 use kube::Api;

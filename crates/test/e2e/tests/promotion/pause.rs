@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use kardinal_api::forge::CheckState;
 use kardinal_api::kardinal::{BundlePhase, Pipeline, PolicyGate, PromotionState};
-use kardinal_planner::intent;
+use kardinal_promotion::intent;
 use kardinal_testkit::shop::APP;
 use kardinal_testkit::{Shop, World, in_three_worlds};
 use kube::Api;

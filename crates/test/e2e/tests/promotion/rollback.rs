@@ -3,8 +3,8 @@
 use anyhow::{Context as _, bail, ensure};
 use kardinal_api::forge::{Check, CheckState, PullRequestState};
 use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline, PromotionState, PromotionStep};
-use kardinal_planner::bundle::up_to_date;
-use kardinal_planner::intent::{self, Answer, Wish};
+use kardinal_promotion::bundle::up_to_date;
+use kardinal_promotion::intent::{self, Answer, Wish};
 use kardinal_testkit::shop::APP;
 use kardinal_testkit::{Shop, World, in_three_worlds};
 use kube::Api;

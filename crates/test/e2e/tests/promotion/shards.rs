@@ -6,7 +6,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use kardinal_api::kardinal::{BundlePhase, PromotionState};
 use kardinal_controllers::{Settings, Shards};
-use kardinal_planner::shard::Agent;
+use kardinal_promotion::shard::Agent;
 use kardinal_simulator::Simulator;
 use kardinal_testkit::shop::{APP, IMAGE};
 use kardinal_testkit::world::{in_memory_replicas, promotions};

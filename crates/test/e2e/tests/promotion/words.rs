@@ -46,7 +46,7 @@ pub(crate) fn record(bundle: &Bundle, environment: &str) -> EnvironmentStatus {
 
 /// The message of a Bundle's Ready condition.
 pub(crate) fn why(bundle: &Bundle) -> String {
-    kardinal_planner::bundle::why(bundle).unwrap_or_default().to_owned()
+    kardinal_promotion::bundle::why(bundle).unwrap_or_default().to_owned()
 }
 
 /// What a step says.

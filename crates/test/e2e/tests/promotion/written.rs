@@ -3,8 +3,8 @@
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kardinal_api::kardinal::{Pipeline, PolicyGate};
-use kardinal_planner::pipeline::SECRETS_FOUND;
-use kardinal_planner::policy_gate::{GUARDS, READY};
+use kardinal_promotion::pipeline::SECRETS_FOUND;
+use kardinal_promotion::policy_gate::{GUARDS, READY};
 use kardinal_testkit::shop::{APP, POLICIES};
 use kardinal_testkit::{Shop, World, in_three_worlds};
 use kube::Api;

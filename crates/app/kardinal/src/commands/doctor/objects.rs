@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
-use kardinal_planner::explain::remedy;
 use kardinal_policy::is_template;
+use kardinal_promotion::explain::remedy;
 use kube::Resource;
 use kube::api::ListParams;
 

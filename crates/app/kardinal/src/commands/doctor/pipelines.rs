@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::Secret;
 use kardinal_api::forge::{READY, Repository};
 use kardinal_api::kardinal::{GitProvider, Pipeline, PolicyGate};
 use kardinal_object::can_be_name;
-use kardinal_planner::pipeline::{is_missing, task_secrets};
-use kardinal_planner::policy_gate::GUARDS;
 use kardinal_policy::{check_expression, is_template, time_zone};
+use kardinal_promotion::pipeline::{is_missing, task_secrets};
+use kardinal_promotion::policy_gate::GUARDS;
 use kube::Api;
 use kube::api::ListParams;
 
@@ -47,7 +47,7 @@ fn name(pipeline: &Pipeline) -> String {
 }
 
 fn route(pipeline: &Pipeline) -> Finding {
-    match kardinal_planner::pipeline::check(pipeline) {
+    match kardinal_promotion::pipeline::check(pipeline) {
         Ok(route) => Finding::ok(name(pipeline), route.names().collect::<Vec<&str>>().join(" → ")),
         Err(problem) => {
             let remedy = problem.hint.clone().unwrap_or_else(|| "correct the Pipeline".to_owned());

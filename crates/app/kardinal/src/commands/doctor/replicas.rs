@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kardinal_api::SYSTEM_NAMESPACE;
 use kardinal_planner::lease::{CONTROLLER_LEASE, Holder, seen};
-use kardinal_planner::shard::{Agent, brief};
+use kardinal_promotion::shard::{Agent, brief};
 use kube::Api;
 
 use super::Finding;

@@ -1,0 +1,10 @@
+//! The controllers of promotions, one file for each kind, and what only they need.
+
+pub(crate) mod agents;
+pub(crate) mod bundle;
+pub(crate) mod clusters;
+pub(crate) mod gates_read;
+pub(crate) mod pipeline;
+pub(crate) mod policy_gate;
+pub(crate) mod promotion_step;
+pub(crate) mod sealing;

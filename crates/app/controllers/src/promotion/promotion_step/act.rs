@@ -1,0 +1,365 @@
+//! Carries out what was planned. Every effect may be repeated without harm.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use kardinal_cluster::Answer;
+use kardinal_git::{Author, ChangeError, Committed, Order};
+use kardinal_promotion::promotion_step::{
+    CommitOrder, CommitState, Effect, FINALIZER, MANAGER, Outcome, PullRequest, PullRequestOrder,
+    PullRequestState, Push, Retry, objection,
+};
+use kardinal_scm as scm;
+
+use super::edit::Edits;
+use super::observe::{self, Observation};
+use super::{Controller, confirm, task};
+use crate::forges::Trouble;
+
+/// Carries one effect out and says what came of it. It is given up when another replica may do the same. `observation`
+/// becomes what was seen last before the effect: what allowed it is told from that.
+pub(super) async fn act(controller: &Controller, observation: &mut Observation, effect: &Effect) -> Outcome {
+    let done = controller.context.leadership.guard(carry_out(controller, observation, effect)).await;
+    done.unwrap_or_else(|error| Outcome::Fault { message: error.to_string(), retry: Retry::Soon })
+}
+
+async fn carry_out(controller: &Controller, observation: &mut Observation, effect: &Effect) -> Outcome {
+    match effect {
+        Effect::ForgetStatus => forget_status(controller, observation).await,
+        Effect::AddFinalizer => finalizer(controller, observation, true).await,
+        Effect::RemoveFinalizer => finalizer(controller, observation, false).await,
+        Effect::Commit(order) => commit(controller, observation, (effect, order)).await,
+        Effect::CallTask(call) => task::call(&controller.context, &observation.key.0, call).await,
+        Effect::DeleteBranch { branch, commit } => {
+            delete_branch(controller, observation, branch, commit.as_deref()).await
+        }
+        Effect::OpenPullRequest(_)
+        | Effect::ReadPullRequest { .. }
+        | Effect::FindPullRequest { .. }
+        | Effect::FindMerge { .. }
+        | Effect::UpdatePullRequest { .. }
+        | Effect::MergePullRequest { .. }
+        | Effect::CommentPullRequest { .. }
+        | Effect::ClosePullRequest { .. }
+        | Effect::SetCommitStatus { .. } => forge(controller, observation, effect).await,
+    }
+}
+
+async fn forget_status(controller: &Controller, observation: &Observation) -> Outcome {
+    let (id, metadata) = (controller.id(observation), &observation.step.metadata);
+    of_write(controller.context.forget_status(&id, metadata, MANAGER).await)
+}
+
+async fn finalizer(controller: &Controller, observation: &Observation, on: bool) -> Outcome {
+    let (id, metadata) = (controller.id(observation), &observation.step.metadata);
+    of_write(controller.context.set_finalizer(&id, metadata, FINALIZER, on, MANAGER).await)
+}
+
+/// What came of a write to the step itself: one that is gone needs none any more.
+fn of_write(answer: Answer<()>) -> Outcome {
+    match answer {
+        Answer::Done(_) | Answer::Gone(_) => Outcome::Done,
+        Answer::Conflict(message) | Answer::Refused(message) | Answer::Fault(message) => {
+            Outcome::Fault { message, retry: Retry::Soon }
+        }
+    }
+}
+
+async fn delete_branch(
+    controller: &Controller,
+    observation: &Observation,
+    branch: &str,
+    commit: Option<&str>,
+) -> Outcome {
+    let repositories = &controller.context.repositories;
+    let remote = match controller.context.remote(&observation.key.0, &observation.step).await {
+        Ok(remote) => remote,
+        Err(trouble) => return trouble.into(),
+    };
+    let held = match commit {
+        Some(commit) => Ok(Some(commit.to_owned())),
+        None => repositories.tip(&remote, branch).await,
+    };
+    let deleted = match held {
+        Ok(Some(commit)) => repositories.delete_branch(&remote, branch, &commit).await,
+        Ok(None) => Ok(()),
+        Err(error) => Err(error),
+    };
+    match deleted {
+        Ok(()) => Outcome::Done,
+        Err(error) => of_git(controller, observation, error),
+    }
+}
+
+async fn commit(
+    controller: &Controller,
+    observation: &mut Observation,
+    (effect, order): (&Effect, &CommitOrder),
+) -> Outcome {
+    let context = &controller.context;
+    let remote = match context.remote(&observation.key.0, &observation.step).await {
+        Ok(remote) => remote,
+        Err(trouble) => return trouble.into(),
+    };
+    let edits = Arc::new(Edits::new(context.clone(), &observation.key.0, remote.clone(), order));
+    let (change, mut questions) = confirm::confirmed(edits.clone());
+    let order = Order {
+        base: order.base.clone(),
+        branch: order.branch.clone(),
+        message: order.message.clone(),
+        author: Author {
+            name: "kardinal".to_owned(),
+            email: "kardinal@localhost".to_owned(),
+            time: order.time,
+        },
+        identity: order.identity.clone(),
+        replaces: order.replaces.clone(),
+        change: Arc::new(change),
+    };
+    let started = std::time::Instant::now();
+    let mut objection = None;
+    let mut commit = context.repositories.commit(&remote, &order);
+    let done = loop {
+        tokio::select! {
+            done = &mut commit => break done,
+            Some(question) = questions.recv() => {
+                objection = object(controller, observation, effect, &question.files).await;
+                question.answer(objection.is_none());
+            }
+        }
+    };
+    context.metrics.git("commit", started.elapsed());
+    if let Some(objection) = objection {
+        return objection;
+    }
+    match done {
+        Ok(Committed { commit, parent, kind, files }) => Outcome::Committed {
+            commit,
+            base: parent,
+            push: match kind {
+                kardinal_git::Outcome::Pushed => Push::Made,
+                kardinal_git::Outcome::AlreadyThere => Push::Found,
+                kardinal_git::Outcome::NothingToDo => Push::NotNeeded,
+            },
+            files,
+            moves: edits.moves(),
+            source: edits.source(),
+        },
+        Err(kardinal_git::Error::Change(error)) => match edits.trouble() {
+            // Not the edit failed but the repository that it reads from.
+            Some(trouble) => of_git(controller, observation, trouble),
+            None => of_change(error, edits.failed_task()),
+        },
+        Err(error) => of_git(controller, observation, error),
+    }
+}
+
+/// Looks at everything once more before a push, which fetching and editing may have held up for long.
+async fn object(
+    controller: &Controller,
+    observation: &mut Observation,
+    effect: &Effect,
+    files: &[String],
+) -> Option<Outcome> {
+    let Ok(now) = observe::observe(controller, &observation.key).await else {
+        return Some(Outcome::Held { message: "what allowed the change cannot be seen any more".to_owned() });
+    };
+    let objection = objection(&now.snapshot(), effect, files);
+    if objection.is_none() {
+        *observation = now;
+    }
+    objection
+}
+
+/// Sorts what went wrong with a change: what had nothing to do with it is tried again.
+fn of_change(error: ChangeError, task: Option<usize>) -> Outcome {
+    let message = error.message;
+    match error.may_pass {
+        // It may have cost all the time and memory that one change may have: the next try comes later and later.
+        true => Outcome::Fault { message, retry: Retry::Later },
+        false => Outcome::Refused { task, message },
+    }
+}
+
+/// Sorts what went wrong with a repository by who can mend it.
+fn of_git(controller: &Controller, observation: &Observation, error: kardinal_git::Error) -> Outcome {
+    match error {
+        kardinal_git::Error::Change(error) => of_change(error, None),
+        kardinal_git::Error::Overtaken(message) => Outcome::Overtaken { message },
+        kardinal_git::Error::Problem(message) | kardinal_git::Error::NoCommit(message) => {
+            // Credentials may have been renewed since they were read.
+            controller.context.credentials.forget(&observation.key.0, &observation.step);
+            Outcome::Blocked { message }
+        }
+        kardinal_git::Error::Fault { message, retry_after } => {
+            Outcome::Fault { message, retry: after(retry_after) }
+        }
+        kardinal_git::Error::Limited { message, retry_after } => {
+            Outcome::Fault { message, retry: Retry::Limited(signed(retry_after)) }
+        }
+    }
+}
+
+async fn forge(controller: &Controller, observation: &Observation, effect: &Effect) -> Outcome {
+    let forge = match controller.context.forge(&observation.key.0, &observation.step).await {
+        Ok(forge) => forge,
+        Err(trouble) => return trouble.into(),
+    };
+    match ask(forge.as_ref(), effect).await {
+        // The time after it counts: until then people may have seen what was shown before.
+        Ok(Outcome::Done) if matches!(effect, Effect::SetCommitStatus { .. }) => {
+            Outcome::Shown { at: controller.context.clock.now() }
+        }
+        Ok(outcome) => outcome,
+        Err(scm::Error::Problem(message)) => {
+            controller.context.credentials.forget(&observation.key.0, &observation.step);
+            Outcome::Blocked { message }
+        }
+        Err(scm::Error::Absent(message)) => Outcome::Absent { message },
+        Err(scm::Error::Conflict { message, certain }) => Outcome::Conflict { message, certain },
+        Err(scm::Error::Fault { message, retry_after }) => {
+            Outcome::Fault { message, retry: after(retry_after) }
+        }
+        Err(scm::Error::Limited { message, retry_after }) => {
+            Outcome::Fault { message, retry: Retry::Limited(signed(Some(retry_after))) }
+        }
+    }
+}
+
+fn after(asked: Option<Duration>) -> Retry {
+    signed(asked).map_or(Retry::Soon, Retry::After)
+}
+
+fn signed(asked: Option<Duration>) -> Option<SignedDuration> {
+    asked.and_then(|asked| asked.try_into().ok())
+}
+
+async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Error> {
+    Ok(match effect {
+        Effect::OpenPullRequest(order) => {
+            Outcome::PullRequest(whole(forge, forge.create(&new(order)).await?).await?)
+        }
+        Effect::ReadPullRequest { number } => Outcome::PullRequest(fact(forge.get(*number).await?)),
+        Effect::FindPullRequest { head, base, marker, since } => {
+            found(forge, forge.find(head, base, marker, *since).await?).await?
+        }
+        Effect::FindMerge { head, base, since } => {
+            found(forge, forge.find_merge(head, base, *since).await?).await?
+        }
+        Effect::UpdatePullRequest { number, title, body, labels } => {
+            let changes = scm::Changes {
+                title: Some(title.clone()),
+                body: Some(body.clone()),
+                labels: Some(labels.clone()),
+            };
+            forge.update(*number, &changes).await?;
+            Outcome::Done
+        }
+        Effect::MergePullRequest { number, head_sha, base } => {
+            Outcome::PullRequest(whole(forge, forge.merge(*number, head_sha, base).await?).await?)
+        }
+        Effect::CommentPullRequest { number, comment } => {
+            forge.comment(*number, comment).await?;
+            Outcome::Done
+        }
+        Effect::ClosePullRequest { number, comment } => {
+            forge.close(*number, Some(comment)).await?;
+            Outcome::Done
+        }
+        Effect::SetCommitStatus { sha, context, state, description } => {
+            let status = scm::CommitStatus {
+                context: context.clone(),
+                state: match state {
+                    CommitState::Pending => scm::CommitState::Pending,
+                    CommitState::Success => scm::CommitState::Success,
+                },
+                description: description.clone(),
+                url: None,
+            };
+            forge.set_status(sha, &status).await?;
+            Outcome::Done
+        }
+        // Not the forge's work: `carry_out` gives it to others.
+        Effect::ForgetStatus
+        | Effect::AddFinalizer
+        | Effect::RemoveFinalizer
+        | Effect::Commit(_)
+        | Effect::CallTask(_)
+        | Effect::DeleteBranch { .. } => Outcome::Done,
+    })
+}
+
+fn new(order: &PullRequestOrder) -> scm::NewPullRequest {
+    scm::NewPullRequest {
+        head: order.head.clone(),
+        base: order.base.clone(),
+        title: order.title.clone(),
+        body: order.body.clone(),
+        labels: order.labels.clone(),
+        marker: order.marker.clone(),
+        since: order.since,
+    }
+}
+
+async fn found(forge: &dyn scm::Forge, found: Option<scm::PullRequest>) -> Result<Outcome, scm::Error> {
+    Ok(match found {
+        Some(found) => Outcome::PullRequest(whole(forge, found).await?),
+        None => Outcome::NoPullRequest,
+    })
+}
+
+/// Only a pull request that was read by itself tells who approved it, which is evidence once it is merged, and who closed
+/// it.
+async fn whole(forge: &dyn scm::Forge, found: scm::PullRequest) -> Result<PullRequest, scm::Error> {
+    let found = match found.state {
+        scm::PullRequestState::Merged | scm::PullRequestState::Closed => forge.get(found.number).await?,
+        scm::PullRequestState::Open => found,
+    };
+    Ok(fact(found))
+}
+
+fn fact(found: scm::PullRequest) -> PullRequest {
+    PullRequest {
+        number: found.number,
+        url: found.url,
+        state: match found.state {
+            scm::PullRequestState::Open => PullRequestState::Open,
+            scm::PullRequestState::Merged => PullRequestState::Merged,
+            scm::PullRequestState::Closed => PullRequestState::Closed,
+        },
+        branch: found.head,
+        base: found.base,
+        head: found.head_sha,
+        merged_at: found.merged_at,
+        merged_by: found.merged_by,
+        merge_commit: found.merge_commit,
+        mergeable: found.mergeable,
+        closed_at: found.closed_at,
+        closed_by: found.closed_by,
+        approved_by: found.approved_by,
+    }
+}
+
+impl From<Trouble> for Outcome {
+    fn from(trouble: Trouble) -> Outcome {
+        match trouble {
+            Trouble::Problem(message) => Outcome::Blocked { message },
+            Trouble::Fault(message) => Outcome::Fault { message, retry: Retry::Soon },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_something_outside_kept_from_being_made_is_tried_again() {
+        let error = |may_pass| ChangeError { message: "why".to_owned(), may_pass };
+        let fault = Outcome::Fault { message: "why".to_owned(), retry: Retry::Later };
+        assert_eq!(of_change(error(true), Some(2)), fault);
+        let refused = Outcome::Refused { task: Some(2), message: "why".to_owned() };
+        assert_eq!(of_change(error(false), Some(2)), refused);
+    }
+}

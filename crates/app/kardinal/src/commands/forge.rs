@@ -1,0 +1,3 @@
+//! The commands about the local forge.
+
+pub(crate) mod pr;

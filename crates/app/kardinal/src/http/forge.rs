@@ -1,0 +1,4 @@
+//! Pages and Git of the local forge.
+
+pub(super) mod pulls;
+pub(super) mod sessions;

@@ -1,0 +1,327 @@
+//! What to do about a Bundle now.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kardinal_api::graph::{self as api, Graph};
+use kardinal_api::kardinal::{
+    Bundle, BundlePhase, BundleStatus, EnvironmentStatus, PIPELINE_LABEL, PromotionState,
+};
+use kardinal_object::name_of;
+
+use super::check::check;
+use super::commit::{self, Hold, Search};
+use super::report::{Course, READY, Standing, course, record, report, waiting};
+use super::rollback::{look_again, roll_back};
+use super::siblings::{is_history, superseded};
+use super::{Snapshot, carries};
+use kardinal_planner::condition::{Note, Truth};
+
+/// One write. Doing it twice is harmless.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Creates the Graph unless one of that name exists.
+    CreateGraph(Box<Graph>),
+    /// Deletes exactly this Graph.
+    DeleteGraph {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+    },
+    /// Creates the Bundle unless one of that name exists.
+    CreateBundle(Box<Bundle>),
+    /// Deletes exactly this Bundle.
+    DeleteBundle {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+    },
+}
+
+/// What one pass does. The effects come before the status: when one fails, the status stays and the next pass tries
+/// again. Only a deletion that is refused holds up no status: see [`super::refused()`].
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// The writes, in order.
+    pub effects: Vec<Effect>,
+    /// The whole status, when it differs from the one observed.
+    pub status: Option<BundleStatus>,
+    /// Transitions worth an Event.
+    pub notes: Vec<Note>,
+    /// The earliest time at which the decision can change by itself.
+    pub wake: Option<Timestamp>,
+    /// The commit that has to be looked for before anything can be decided.
+    pub search: Option<Search>,
+}
+
+impl Plan {
+    /// Whether it settles for good which gates hold the Bundle: one that was there before it must not be missed, so
+    /// what is known of them must not be old.
+    pub fn settles_gates(&self) -> bool {
+        self.effects.iter().any(|effect| matches!(effect, Effect::CreateGraph(_)))
+    }
+}
+
+/// The reason of the condition of a Bundle whose place another one has taken; its message says which one.
+pub(crate) const SUPERSEDED: &str = "Superseded";
+
+/// Whether a phase is the end: nothing leads out of it.
+pub fn is_finished(phase: BundlePhase) -> bool {
+    match phase {
+        BundlePhase::Verified | BundlePhase::Failed | BundlePhase::Superseded | BundlePhase::SkipDenied => {
+            true
+        }
+        BundlePhase::Available | BundlePhase::Promoting => false,
+    }
+}
+
+/// Decides what to do. Cannot fail: whatever was observed, something sensible follows.
+pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
+    if snapshot.bundle.metadata.deletion_timestamp.is_some() {
+        return Plan::default();
+    }
+    match phase_of(snapshot.bundle) {
+        Some(phase) if is_finished(phase) => plan_finished(snapshot, phase),
+        phase => plan_open(snapshot, phase == Some(BundlePhase::Promoting)),
+    }
+}
+
+/// A Bundle that is still on its way, or not even that.
+fn plan_open(snapshot: &Snapshot<'_>, started: bool) -> Plan {
+    let graph = own_graph(snapshot);
+    let environments = record(snapshot.bundle, snapshot.steps);
+    if environments.values().any(|entry| entry.state == Some(PromotionState::Failed)) {
+        return plan_failed(snapshot, graph, environments);
+    }
+    if let Some(message) = superseded(snapshot, graph, &environments) {
+        return finish(
+            snapshot,
+            environments,
+            graph,
+            (BundlePhase::Superseded, Truth::False, SUPERSEDED, message),
+        );
+    }
+    match graph {
+        Some(graph) => plan_promoting(snapshot, graph, environments),
+        None => plan_start(snapshot, started, environments),
+    }
+}
+
+/// There is no Graph: the first one is made, or one that was deleted by hand is made again. Steps do nothing twice.
+fn plan_start(
+    snapshot: &Snapshot<'_>,
+    started: bool,
+    environments: BTreeMap<String, EnvironmentStatus>,
+) -> Plan {
+    let Some(pipeline) = snapshot.pipeline else {
+        let standing = Standing {
+            phase: if started { BundlePhase::Promoting } else { BundlePhase::Available },
+            ready: Truth::False,
+            reason: "PipelineNotFound".to_owned(),
+            message: pipeline_missing(snapshot.bundle),
+        };
+        let graph_ref = snapshot.bundle.status.as_ref().and_then(|status| status.graph_ref.clone());
+        let (status, notes) = report(snapshot, &standing, environments, graph_ref);
+        return Plan { status, notes, ..Plan::default() };
+    };
+    let graph = match check(snapshot, pipeline) {
+        Ok(graph) => graph,
+        Err(refusal) if !is_finished(refusal.phase) => {
+            return commit::wait(snapshot, environments, refusal.reason, refusal.message);
+        }
+        Err(refusal) => {
+            let end = (refusal.phase, Truth::False, refusal.reason, refusal.message);
+            return finish(snapshot, environments, None, end);
+        }
+    };
+    match commit::hold(snapshot, pipeline).filter(|_| !started) {
+        None => {}
+        Some(Hold::Search(search)) => return Plan { search: Some(search), ..Plan::default() },
+        Some(Hold::Wait(message)) => return commit::wait(snapshot, environments, "CommitUnknown", message),
+        Some(Hold::Missing(message)) => {
+            let end = (BundlePhase::Failed, Truth::False, "CommitNotFound", message);
+            return finish(snapshot, environments, None, end);
+        }
+    }
+    let mut plan = plan_promoting(snapshot, &graph, environments);
+    if plan.status.as_ref().and_then(|status| status.phase).is_none_or(|phase| !is_finished(phase)) {
+        plan.effects.push(Effect::CreateGraph(Box::new(graph)));
+    }
+    plan
+}
+
+fn pipeline_missing(bundle: &Bundle) -> String {
+    match pipeline_name(bundle) {
+        None => format!("the label `{PIPELINE_LABEL}` is missing: it names the Pipeline to go through"),
+        Some(name) => format!(
+            "waits for the Pipeline `{name}` in namespace `{}`, which does not exist",
+            bundle.metadata.namespace.as_deref().unwrap_or_default()
+        ),
+    }
+}
+
+/// The Pipeline that a Bundle is made for.
+pub fn pipeline_name(bundle: &Bundle) -> Option<&str> {
+    bundle.metadata.labels.as_ref()?.get(PIPELINE_LABEL).map(String::as_str)
+}
+
+/// A step has failed: the Bundle ends, and what it brought is taken back.
+fn plan_failed(
+    snapshot: &Snapshot<'_>,
+    graph: Option<&Graph>,
+    environments: BTreeMap<String, EnvironmentStatus>,
+) -> Plan {
+    let failed: Vec<(&String, &EnvironmentStatus)> =
+        environments.iter().filter(|(_, entry)| entry.state == Some(PromotionState::Failed)).collect();
+    let said = |entry: &EnvironmentStatus| match &entry.message {
+        Some(message) => message.clone(),
+        None => "the promotion has failed".to_owned(),
+    };
+    let mut messages: Vec<String> =
+        failed.iter().map(|(name, entry)| format!("{name}: {}", said(entry))).collect();
+    let is_rejected = failed.iter().all(|(_, entry)| entry.rejected == Some(true));
+    let back = roll_back(snapshot, &environments);
+    messages.extend(back.lost.iter().cloned());
+    let reason = if is_rejected { "Rejected" } else { "StepFailed" };
+    // Others end what they say with a full stop.
+    let end = (BundlePhase::Failed, Truth::False, reason, messages.join("; ").replace(".; ", "; "));
+    let mut plan = finish(snapshot, environments, graph, end);
+    if let Some(status) = &mut plan.status {
+        back.write_down(snapshot, status);
+    }
+    plan.effects = back.effects;
+    plan.notes.extend(back.notes);
+    plan
+}
+
+/// The Graph is there, or about to be: what has been reached, and what is it waiting for?
+fn plan_promoting(
+    snapshot: &Snapshot<'_>,
+    graph: &Graph,
+    environments: BTreeMap<String, EnvironmentStatus>,
+) -> Plan {
+    let course = course(graph);
+    if has_arrived(graph, &course, &environments) {
+        let names = course.environments.join("`, `");
+        let message = format!("verified in `{names}`");
+        return finish(
+            snapshot,
+            environments,
+            Some(graph),
+            (BundlePhase::Verified, Truth::True, "Verified", message),
+        );
+    }
+    let (reason, message) = waiting(snapshot, &course, &environments, Some(graph));
+    let standing = Standing { phase: BundlePhase::Promoting, ready: Truth::Unknown, reason, message };
+    let (status, notes) = report(snapshot, &standing, environments, graph.metadata.name.clone());
+    Plan { status, notes, ..Plan::default() }
+}
+
+/// Every environment of the Graph is verified. Where a hand-written Graph names some only while it runs, the Graph
+/// itself must be ready too.
+fn has_arrived(graph: &Graph, course: &Course, environments: &BTreeMap<String, EnvironmentStatus>) -> bool {
+    let verified = |name: &String| {
+        environments.get(name).and_then(|entry| entry.state) == Some(PromotionState::Verified)
+    };
+    let mut all = course.all(environments).peekable();
+    all.peek().is_some() && all.all(verified) && (!course.open_ended || is_ready(graph))
+}
+
+fn is_ready(graph: &Graph) -> bool {
+    let Some(status) = &graph.status else { return false };
+    status.observed_generation == graph.metadata.generation
+        && status
+            .conditions
+            .iter()
+            .any(|condition| condition.type_ == api::READY && condition.status == "True")
+}
+
+/// Writes down how the Bundle ends.
+fn finish(
+    snapshot: &Snapshot<'_>,
+    environments: BTreeMap<String, EnvironmentStatus>,
+    graph: Option<&Graph>,
+    (phase, ready, reason, message): (BundlePhase, Truth, &str, String),
+) -> Plan {
+    let standing = Standing { phase, ready, reason: reason.to_owned(), message };
+    let known = snapshot.bundle.status.as_ref().and_then(|status| status.graph_ref.clone());
+    let graph_ref = graph.and_then(|graph| graph.metadata.name.clone()).or(known);
+    let (status, notes) = report(snapshot, &standing, environments, graph_ref);
+    Plan { status, notes, ..Plan::default() }
+}
+
+/// The phase of a finished Bundle never changes. Its record still grows while steps beside the failed one go on, what it
+/// brought is taken back when the newer one that it counted on does not come, its Graph goes when another Bundle has taken
+/// over, and itself when it is beyond the history.
+fn plan_finished(snapshot: &Snapshot<'_>, phase: BundlePhase) -> Plan {
+    let mut plan = Plan::default();
+    if matches!(phase, BundlePhase::Superseded | BundlePhase::SkipDenied)
+        && let Some(graph) = own_graph(snapshot).filter(|graph| graph.metadata.deletion_timestamp.is_none())
+    {
+        plan.effects.push(Effect::DeleteGraph {
+            name: name_of(&graph.metadata).to_owned(),
+            uid: graph.metadata.uid.clone().unwrap_or_default(),
+        });
+    }
+    let mut status = snapshot.bundle.status.clone().unwrap_or_default();
+    let environments = record(snapshot.bundle, snapshot.steps);
+    let has_grown = environments != status.environments;
+    if has_grown {
+        tell_again(&mut status, &environments);
+        status.environments = environments;
+    }
+    if let Some(again) = look_again(snapshot, &status) {
+        return Plan { status: again.status.or_else(|| has_grown.then_some(status)), ..again };
+    }
+    if has_grown {
+        // Before anything else: what the Bundle has brought decides whether it can be spared.
+        plan.status = Some(status);
+    } else if is_history(snapshot) {
+        plan.effects.push(Effect::DeleteBundle {
+            name: name_of(&snapshot.bundle.metadata).to_owned(),
+            uid: snapshot.bundle.metadata.uid.clone().unwrap_or_default(),
+        });
+    }
+    plan
+}
+
+/// Keeps the words of a Bundle that has failed true, where more has become known of an environment since: a rejected pull
+/// request may have been merged all the same.
+fn tell_again(status: &mut BundleStatus, environments: &BTreeMap<String, EnvironmentStatus>) {
+    let Some(ready) = status.conditions.iter_mut().find(|condition| condition.type_ == READY) else { return };
+    for (name, before) in &status.environments {
+        let now = environments.get(name);
+        let (Some(old), Some(new)) = (&before.message, now.and_then(|now| now.message.as_ref())) else {
+            continue;
+        };
+        ready.message = ready.message.replacen(&format!("{name}: {old}"), &format!("{name}: {new}"), 1);
+        if before.rejected == Some(true) && now.is_some_and(|now| now.rejected.is_none()) {
+            ready.reason = "StepFailed".to_owned();
+        }
+    }
+}
+
+/// The Graph that promotes this Bundle; its own before one that was written by hand.
+fn own_graph<'a>(snapshot: &Snapshot<'a>) -> Option<&'a Graph> {
+    let mut carrying: Vec<&Graph> =
+        snapshot.graphs.iter().copied().filter(|graph| carries(graph, snapshot.bundle)).collect();
+    carrying.sort_by_key(|graph| (graph.metadata.owner_references.is_none(), name_of(&graph.metadata)));
+    carrying.first().copied()
+}
+
+/// Where a Bundle stands, by its own status.
+pub fn phase_of(bundle: &Bundle) -> Option<BundlePhase> {
+    bundle.status.as_ref().and_then(|status| status.phase)
+}
+
+/// What a Bundle says about itself: the message of its `Ready` condition.
+pub fn why(bundle: &Bundle) -> Option<&str> {
+    let status = bundle.status.as_ref()?;
+    status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == READY)
+        .map(|condition| condition.message.as_str())
+}

@@ -1,0 +1,446 @@
+//! The gates of an environment, each asked again now.
+
+use kardinal_api::kardinal::{
+    Approval, BUNDLE_LABEL, Bundle, ENVIRONMENT_LABEL, Environment, GateEvidence, GateResult, GateStage,
+    PIPELINE_LABEL, PolicyGate, PromotionState, PromotionStep, SCOPE_LABEL,
+};
+use kardinal_object::{label_of, name_of};
+use kardinal_policy::{
+    EnvironmentFacts, Facts, at_place, evaluate, guards, is_freeze, is_skip_permission, scope,
+    shows_organisation, speaks_for_organisation,
+};
+use serde_json::Value;
+
+use super::choose::{Journey, split, steps_of};
+use super::{Gate, GateVerdict, World};
+use crate::bundle::{
+    GATE_TEMPLATE_LABEL, Route, UPSTREAMS_ANNOTATION, last_verified, pipeline_name, template_of,
+};
+use crate::policy_gate::{Place, place_by_labels, place_in_graph};
+use crate::promotion_step::{is_behind, target, written_to};
+use crate::seal::{Door, sealed, sealed_previous};
+use kardinal_planner::names::label_value;
+
+/// The gates of the journey's environment, the pause first, those behind the environment last.
+pub(super) fn gates(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
+    if is_past(journey) {
+        return proven(world, journey);
+    }
+    let mut rows: Vec<Gate> = pauses(world).map(paused).collect();
+    let mut asked = existing(world, journey);
+    asked.extend(announced(world, journey));
+    let unshown = unshown(world, journey, &asked);
+    asked.extend(unshown);
+    asked.sort_by(|a, b| (!a.blocking, &a.name).cmp(&(!b.blocking, &b.name)));
+    rows.extend(asked);
+    rows
+}
+
+/// Whether the change went in: what the gates say after it does not matter to it any more.
+fn is_past(journey: &Journey<'_>) -> bool {
+    match journey.state() {
+        Some(PromotionState::Verified | PromotionState::HealthChecking) => true,
+        Some(PromotionState::Failed) => journey.entry().is_some_and(|entry| entry.promoted_at.is_some()),
+        _ => false,
+    }
+}
+
+/// The gates that pause the Pipeline.
+pub(super) fn pauses<'a>(world: &World<'a>) -> impl Iterator<Item = &'a PolicyGate> {
+    let metadata = &world.pipeline.metadata;
+    let name = label_value(name_of(metadata));
+    world.gates.iter().filter(move |gate| {
+        is_freeze(gate)
+            && gate.metadata.namespace == metadata.namespace
+            && label_of(&gate.metadata, PIPELINE_LABEL) == Some(name.as_str())
+    })
+}
+
+fn paused(gate: &PolicyGate) -> Gate {
+    Gate {
+        name: name_of(&gate.metadata).to_owned(),
+        object: gate.metadata.name.clone(),
+        scope: Some(scope(gate).as_str().to_owned()),
+        verdict: GateVerdict::Fail,
+        reason: gate.spec.message.clone().unwrap_or_else(|| "the Pipeline is paused".to_owned()),
+        message: gate.spec.message.clone(),
+        blocking: true,
+        pause: true,
+        eta: None,
+        basis: Some(format!(
+            "needs a person to run `kardinal resume {}`",
+            label_of(&gate.metadata, PIPELINE_LABEL).unwrap_or_default()
+        )),
+        changes_at: None,
+    }
+}
+
+/// The instances that exist.
+fn existing(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
+    let required = journey.required_gates();
+    let bundle = label_value(name_of(&journey.bundle.metadata));
+    let mut rows = Vec::new();
+    for gate in world.gates {
+        if is_freeze(gate) || gate.metadata.namespace != journey.bundle.metadata.namespace {
+            continue;
+        }
+        let is_required = gate.metadata.name.as_ref().is_some_and(|name| required.contains(name));
+        let is_ours = label_of(&gate.metadata, BUNDLE_LABEL) == Some(bundle.as_str())
+            && label_of(&gate.metadata, ENVIRONMENT_LABEL) == Some(journey.environment.as_str())
+            && label_of(&gate.metadata, GATE_TEMPLATE_LABEL).is_some();
+        if is_required || is_ours {
+            let blocking = is_required || is_in_front(gate);
+            rows.push(asked(world, journey, gate, place(journey, gate), blocking));
+        }
+    }
+    rows
+}
+
+/// Where a gate stands, as its controller sees it.
+fn place(journey: &Journey<'_>, gate: &PolicyGate) -> Place {
+    let place = place_by_labels(gate).or_else(|| journey.graph.and_then(|graph| place_in_graph(graph, gate)));
+    place.unwrap_or_else(|| Place {
+        bundle: name_of(&journey.bundle.metadata).to_owned(),
+        environment: journey.environment.clone(),
+        approval: Approval::default(),
+        upstreams: journey.upstreams.clone(),
+    })
+}
+
+/// Asks one instance, about the same place and with the same overrides as its controller does. One that shows a gate of the
+/// organisation is asked as the step asks that: nothing that stands in the team's namespace changes what it says.
+fn asked<'a>(
+    world: &World<'a>,
+    journey: &Journey<'_>,
+    gate: &'a PolicyGate,
+    place: Place,
+    blocking: bool,
+) -> Gate {
+    let template = template(world, gate);
+    let ours = template.filter(|template| speaks(world, journey, template));
+    let place = match ours {
+        Some(template) if is_in_front(template) => Place {
+            environment: journey.environment.clone(),
+            approval: journey.step.map_or(place.approval, |step| step.spec.approval.unwrap_or_default()),
+            upstreams: before(world, journey),
+            ..place
+        },
+        _ => place,
+    };
+    let mut row = Gate {
+        name: title(template, gate).to_owned(),
+        object: gate.metadata.name.clone(),
+        scope: Some(scope(gate).as_str().to_owned()),
+        verdict: GateVerdict::Pending,
+        reason: String::new(),
+        message: gate.spec.message.clone(),
+        blocking,
+        pause: false,
+        eta: None,
+        basis: None,
+        changes_at: None,
+    };
+    if let Some(reason) = not_yet(journey, &place.upstreams) {
+        row.reason = reason;
+        return row;
+    }
+    if template.is_none() && shows_organisation(gate, world.policy_namespaces) {
+        return as_answered(row, gate);
+    }
+    let environment =
+        EnvironmentFacts { name: &place.environment, approval: place.approval, upstreams: &place.upstreams };
+    let (others, now) = (others(world, &journey.bundle), world.now);
+    let verdict = match ours {
+        Some(template) => {
+            let others: Vec<Bundle> = others.into_iter().cloned().collect();
+            // The step tells every gate which Bundle was verified last where it goes itself.
+            let (bundle, previous) =
+                told_organisation(&journey.bundle, &journey.environment, journey.step, &others);
+            let previous = previous.as_ref();
+            let step = journey.step.filter(|_| is_in_front(template));
+            let target = step.map(|step| target(step, journey.bundle.spec.kind()));
+            let template = target.map_or_else(|| template.clone(), |target| at_place(template, &target));
+            evaluate(&template.spec, &Facts { bundle: &bundle, environment, previous, now })
+        }
+        None => {
+            let mut spec = gate.spec.clone();
+            let given = template.filter(|template| template.metadata.name != gate.metadata.name);
+            spec.overrides.extend(given.into_iter().flat_map(|template| template.spec.overrides.clone()));
+            let previous = last_verified(&others, &place.environment);
+            evaluate(&spec, &Facts { bundle: &journey.bundle, environment, previous, now })
+        }
+    };
+    row.verdict = if verdict.ready { GateVerdict::Pass } else { GateVerdict::Fail };
+    row.reason = verdict.reason;
+    row.changes_at = verdict.next_change;
+    if !verdict.ready {
+        row.eta = verdict.next_change;
+        row.basis = Some(match (verdict.next_change, verdict.error) {
+            (Some(_), _) => based_on(gate, &place.upstreams),
+            (None, true) => "needs a person to correct the expression".to_owned(),
+            (None, false) => "it does not open by itself".to_owned(),
+        });
+    }
+    row
+}
+
+/// The row of a gate of the organisation that was not seen: it is deleted, or may not be read by whoever asks. The controller
+/// knows which, and what was copied from the gate does not count.
+fn as_answered(row: Gate, gate: &PolicyGate) -> Gate {
+    let status = gate.status.as_ref();
+    let (verdict, eta) = match status.and_then(|status| status.ready) {
+        Some(true) => (GateVerdict::Pass, None),
+        Some(false) => (GateVerdict::Fail, status.and_then(|status| status.next_change_at)),
+        None => (GateVerdict::Pending, None),
+    };
+    let reason = status.and_then(|status| status.reason.clone());
+    let basis = (verdict == GateVerdict::Fail).then(|| match eta {
+        Some(_) => "as the controller has worked it out".to_owned(),
+        None => "it does not open by itself".to_owned(),
+    });
+    Gate {
+        verdict,
+        reason: reason.unwrap_or_else(|| "has not been asked yet".to_owned()),
+        eta,
+        basis,
+        changes_at: status.and_then(|status| status.next_change_at),
+        ..row
+    }
+}
+
+/// What the organisation's gates are told of a Bundle that wants into an environment, and the Bundle that was verified last
+/// there: only that which carries a seal. Whether it is the right one is for the controller to say.
+pub fn told_organisation(
+    bundle: &Bundle,
+    environment: &str,
+    step: Option<&PromotionStep>,
+    others: &[Bundle],
+) -> (Bundle, Option<Bundle>) {
+    let pipeline = pipeline_name(bundle).unwrap_or_default();
+    let place = step.map(|step| written_to(step, bundle.spec.kind()));
+    let door = Door { pipeline, environment, place };
+    (sealed(&door, bundle, others), sealed_previous(&door, others))
+}
+
+/// Whether a template speaks for the organisation about the journey's Bundle.
+fn speaks(world: &World<'_>, journey: &Journey<'_>, template: &PolicyGate) -> bool {
+    speaks_for_organisation(template, world.policy_namespaces, &journey.bundle)
+}
+
+/// Whether a gate is asked before its environment changes.
+fn is_in_front(gate: &PolicyGate) -> bool {
+    gate.spec.when.unwrap_or_default() == GateStage::PreDeploy
+}
+
+/// The organisation's gates of a step that no instance shows, as for one that somebody wrote by hand: those in front of the
+/// environment, and those behind the environments before it.
+fn unshown(world: &World<'_>, journey: &Journey<'_>, shown: &[Gate]) -> Vec<Gate> {
+    let Some(step) = journey.step else { return Vec::new() };
+    let own = target(step, journey.bundle.spec.kind());
+    let mut rows = Vec::new();
+    for gate in world.gates {
+        let is_shown = shown.iter().any(|row| row.blocking && row.name == name_of(&gate.metadata));
+        if is_shown || !speaks(world, journey, gate) || is_skip_permission(gate) {
+            continue;
+        }
+        if is_in_front(gate) {
+            if guards(gate, &own) {
+                rows.push(asked(world, journey, gate, place(journey, gate), true));
+            }
+            continue;
+        }
+        let steps = || steps_of(world, &journey.bundle);
+        let is_behind = |name: &&String| is_behind(gate, name, &journey.bundle, steps());
+        for upstream in before(world, journey).iter().filter(is_behind) {
+            let place = Place {
+                environment: upstream.clone(),
+                approval: approval_of(world, upstream),
+                upstreams: vec![upstream.clone()],
+                ..place(journey, gate)
+            };
+            rows.push(asked(world, journey, gate, place, true));
+        }
+    }
+    rows
+}
+
+fn approval_of(world: &World<'_>, environment: &str) -> Approval {
+    let mut named = world.pipeline.spec.environments.iter().filter(|one| one.name == environment);
+    named.next().map(Environment::approval).unwrap_or_default()
+}
+
+/// The environments directly before the journey's, as a step counts them: those of its Graph, and those of the Pipeline that
+/// the Bundle has a step for.
+fn before(world: &World<'_>, journey: &Journey<'_>) -> Vec<String> {
+    let mut all = journey.upstreams.clone();
+    let route = Route::intended(&world.pipeline.spec, journey.bundle.spec.intent.as_ref()).ok();
+    let stop = route.as_ref().and_then(|route| route.stop(&journey.environment));
+    let steps = steps_of(world, &journey.bundle);
+    for name in stop.into_iter().flat_map(|stop| &stop.upstreams) {
+        let is_on_the_way = steps.iter().any(|step| step.spec.environment == **name);
+        if is_on_the_way && !all.iter().any(|known| known == name) {
+            all.push((*name).to_owned());
+        }
+    }
+    all
+}
+
+/// The template of an instance, where it was seen; a template is its own.
+fn template<'a>(world: &World<'a>, gate: &'a PolicyGate) -> Option<&'a PolicyGate> {
+    match label_of(&gate.metadata, GATE_TEMPLATE_LABEL) {
+        Some(_) => template_of(gate, world.gates),
+        None => Some(gate),
+    }
+}
+
+/// How people call a gate: by the name of its template, or what the label holds of it.
+fn title<'g>(template: Option<&'g PolicyGate>, gate: &'g PolicyGate) -> &'g str {
+    let known = template.map(|template| name_of(&template.metadata));
+    known.or_else(|| label_of(&gate.metadata, GATE_TEMPLATE_LABEL)).unwrap_or(name_of(&gate.metadata))
+}
+
+/// The gates that the Graph has not created yet.
+fn announced(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
+    let Some(graph) = journey.graph else { return Vec::new() };
+    let required = journey.required_gates();
+    let mut rows = Vec::new();
+    for node in graph.spec.nodes.iter().filter(|node| !journey.is_excluded(&node.id)) {
+        let Some(template) =
+            node.template.as_ref().filter(|template| text(template, "/kind") == Some("PolicyGate"))
+        else {
+            continue;
+        };
+        let Some(object) = text(template, "/metadata/name") else { continue };
+        let labelled = |key: &str| template.pointer("/metadata/labels")?.get(key)?.as_str();
+        let is_required = required.contains(object);
+        if !is_required && labelled(ENVIRONMENT_LABEL) != Some(journey.environment.as_str()) {
+            continue;
+        }
+        let exists = world.gates.iter().any(|gate| {
+            gate.metadata.name.as_deref() == Some(object)
+                && gate.metadata.namespace == graph.metadata.namespace
+        });
+        if exists {
+            continue;
+        }
+        let annotated =
+            template.pointer("/metadata/annotations").and_then(|map| map.get(UPSTREAMS_ANNOTATION)?.as_str());
+        let upstreams = annotated.map(split).unwrap_or_else(|| journey.upstreams.clone());
+        let reason = not_yet(journey, &upstreams).unwrap_or_else(|| "is about to be created".to_owned());
+        rows.push(Gate {
+            name: labelled(GATE_TEMPLATE_LABEL).unwrap_or(object).to_owned(),
+            object: Some(object.to_owned()),
+            scope: labelled(SCOPE_LABEL).map(str::to_owned),
+            verdict: GateVerdict::Pending,
+            reason,
+            message: text(template, "/spec/message").map(str::to_owned),
+            blocking: is_required || text(template, "/spec/when") != Some("post-deploy"),
+            pause: false,
+            eta: None,
+            basis: None,
+            changes_at: None,
+        });
+    }
+    rows
+}
+
+/// What the gates said when the environment was promoted; what they say now matters only behind the environment.
+fn proven(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
+    let evidence = journey.entry().and_then(|entry| entry.evidence.as_ref()?.policy_gates.as_deref());
+    let evidence = evidence.unwrap_or_default();
+    let mut rows = existing(world, journey);
+    rows.retain(|row| !row.blocking || evidence.iter().any(|proof| is_about(proof, &row.name)));
+    for proof in evidence {
+        match rows.iter_mut().find(|row| is_about(proof, &row.name)) {
+            Some(row) => believe(row, proof),
+            None => rows.push(remembered(world, proof)),
+        }
+    }
+    rows.sort_by(|a, b| (!a.blocking, &a.name).cmp(&(!b.blocking, &b.name)));
+    rows
+}
+
+/// Whether evidence is about the gate of this name. It may have the name as the label of an instance holds it.
+fn is_about(proof: &GateEvidence, name: &str) -> bool {
+    label_value(&proof.name) == label_value(name)
+}
+
+fn believe(row: &mut Gate, proof: &GateEvidence) {
+    row.verdict = match proof.result {
+        GateResult::Pass => GateVerdict::Pass,
+        GateResult::Fail => GateVerdict::Fail,
+    };
+    if let Some(reason) = &proof.reason {
+        row.reason.clone_from(reason);
+    }
+    if let Some(by) = &proof.forced_by {
+        row.reason = format!("{}, forced by {by}", row.reason);
+    }
+    if proof.check_was_green == Some(true) {
+        row.reason = format!("{}; merged while the check on the forge was still green", row.reason);
+    }
+    row.eta = None;
+    row.basis = None;
+    row.changes_at = None;
+}
+
+/// A gate whose instance is gone.
+fn remembered(world: &World<'_>, proof: &GateEvidence) -> Gate {
+    let template = world.gates.iter().find(|gate| is_about(proof, name_of(&gate.metadata)));
+    let mut row = Gate {
+        name: proof.name.clone(),
+        object: None,
+        scope: template.map(|gate| scope(gate).as_str().to_owned()),
+        verdict: GateVerdict::Pass,
+        reason: String::new(),
+        message: None,
+        blocking: true,
+        pause: false,
+        eta: None,
+        basis: None,
+        changes_at: None,
+    };
+    believe(&mut row, proof);
+    row
+}
+
+/// Why a gate is not asked yet: the environments before it are not verified.
+fn not_yet(journey: &Journey<'_>, upstreams: &[String]) -> Option<String> {
+    let open: Vec<&str> = upstreams
+        .iter()
+        .map(String::as_str)
+        .filter(|name| journey.record(name).and_then(|entry| entry.state) != Some(PromotionState::Verified))
+        .collect();
+    (!open.is_empty()).then(|| format!("is asked when {} is verified", open.join(" and ")))
+}
+
+/// What the time at which a gate opens follows from.
+fn based_on(gate: &PolicyGate, upstreams: &[String]) -> String {
+    let expression = &gate.spec.expression;
+    let mut sources = Vec::new();
+    if expression.contains("upstreamSoak") {
+        sources.push(format!("{} verifiedAt", upstreams.join(" and ")));
+    }
+    if expression.contains("schedule") {
+        let zone = gate.spec.time_zone.as_deref().unwrap_or("UTC");
+        sources.push(format!("the schedule in {zone}"));
+    }
+    if sources.is_empty() {
+        sources.push("the clock".to_owned());
+    }
+    format!("based on {}", sources.join(" and "))
+}
+
+/// The other Bundles of the same Pipeline.
+fn others<'a>(world: &World<'a>, bundle: &Bundle) -> Vec<&'a Bundle> {
+    let is_other = |other: &&Bundle| {
+        other.metadata.name != bundle.metadata.name
+            && other.metadata.namespace == bundle.metadata.namespace
+            && pipeline_name(other) == pipeline_name(bundle)
+    };
+    world.bundles.iter().filter(is_other).collect()
+}
+
+fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
+    value.pointer(pointer)?.as_str()
+}

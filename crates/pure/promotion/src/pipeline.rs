@@ -1,0 +1,351 @@
+//! The Pipeline's part of the sentence: is it well formed, and how do its environments stand?
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kardinal_api::kardinal::{
+    Bundle, BundleStatus, BundleType, Environment, EnvironmentStatus, Pipeline, PipelinePhase,
+    PipelineStatus, Presence, PromotionState, PromotionStep, PromotionStepGit, PromotionStepSpec,
+    PromotionTask,
+};
+use kardinal_object::{can_be_name, name_of};
+use serde_json::Value;
+
+use crate::bundle::report::newest;
+use crate::bundle::{READY, Route};
+use crate::intent::{arrived, check_name, check_namespace, ended_at, present, with_before};
+use crate::promotion_step::tasks;
+use kardinal_planner::condition::{self, NewCondition, Note, Truth};
+use kardinal_planner::names::label_value;
+use kardinal_planner::problem::{Problem, listed};
+
+/// Everything a decision about one Pipeline is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot<'a> {
+    /// The Pipeline as last seen.
+    pub pipeline: &'a Pipeline,
+    /// The steps of its Bundles.
+    pub steps: &'a [&'a PromotionStep],
+    /// Its Bundles.
+    pub bundles: &'a [&'a Bundle],
+    /// Whether a Bundle is on its way: it may have verified one environment and not yet begun with the next.
+    pub promoting: bool,
+    /// The Secrets of [`secrets`] that do not exist. Absent: nobody has looked, or could not.
+    pub missing: Option<&'a [String]>,
+    /// The one `now` of this pass.
+    pub now: Timestamp,
+}
+
+/// What one pass tells. There is nothing to do about a Pipeline: its Bundles act.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// The whole status, when it differs from the one observed.
+    pub status: Option<PipelineStatus>,
+    /// Transitions worth an Event.
+    pub notes: Vec<Note>,
+    /// When to look for Secrets again, or to write arrivals down.
+    pub wake: Option<Timestamp>,
+    /// Whether every arrival that was seen is on record once the status is written.
+    pub has_all: bool,
+}
+
+/// What has to be known of a Bundle that is gone until its arrivals are on record. People can put much into a Bundle. Absent:
+/// it came nowhere.
+pub fn arrivals_only(bundle: Bundle) -> Option<Bundle> {
+    let mut kept = Bundle { metadata: Default::default(), ..bundle };
+    kept.metadata.name = bundle.metadata.name;
+    kept.metadata.namespace = bundle.metadata.namespace;
+    kept.metadata.creation_timestamp = bundle.metadata.creation_timestamp;
+    let status = kept.status.take().unwrap_or_default();
+    let short = |(name, entry): (String, EnvironmentStatus)| {
+        let EnvironmentStatus { state, promoted_at, verified_at, .. } = entry;
+        (name, EnvironmentStatus { state, promoted_at, verified_at, ..EnvironmentStatus::default() })
+    };
+    let environments: BTreeMap<String, EnvironmentStatus> =
+        status.environments.into_iter().map(short).collect();
+    let has_arrived = environments.values().any(|entry| entry.promoted_at.or(entry.verified_at).is_some());
+    kept.status = Some(BundleStatus { phase: status.phase, environments, ..BundleStatus::default() });
+    has_arrived.then_some(kept)
+}
+
+/// The condition that says whether the Secrets that a Pipeline names exist.
+pub const SECRETS_FOUND: &str = "SecretsFound";
+/// What stands between the Secrets that are missing and the namespace.
+const WHERE: &str = " in namespace ";
+/// The key of a Secret that a task names no key of.
+const TASK_KEY: &str = "token";
+/// How long arrivals may stay unrecorded while a Bundle is on its way: mostly it arrives in more places soon.
+const GATHERING: SignedDuration = SignedDuration::from_secs(5);
+/// How long until somebody looks again for a Secret that is missing.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
+
+/// Whether the environments have an order, their tasks can be carried out for some Bundle at least, and what the Pipeline
+/// names can exist.
+pub fn check(pipeline: &Pipeline) -> Result<Route<'_>, Problem> {
+    let route = way(pipeline)?;
+    check_names(pipeline)?;
+    Ok(route)
+}
+
+/// The way that Bundles go.
+fn way(pipeline: &Pipeline) -> Result<Route<'_>, Problem> {
+    check_length(pipeline.metadata.name.as_deref().unwrap_or_default())?;
+    let route = Route::whole(&pipeline.spec)?;
+    for (position, environment) in pipeline.spec.environments.iter().enumerate() {
+        check_tasks(pipeline, position, environment)?;
+    }
+    Ok(route)
+}
+
+/// Bundles, steps and gates carry the name as a label, and a label holds less than a name.
+fn check_length(name: &str) -> Result<(), Problem> {
+    if name == label_value(name) {
+        return Ok(());
+    }
+    Err(Problem::new("metadata.name", format!("`{name}` has {} characters", name.len()))
+        .hint("the name of a Pipeline can have at most 63: create it again with a shorter one"))
+}
+
+/// Tasks that no Bundle could go through are told when the Pipeline is written, and before a Bundle sets out, not when one
+/// arrives there.
+pub(crate) fn check_tasks(
+    pipeline: &Pipeline,
+    position: usize,
+    environment: &Environment,
+) -> Result<(), Problem> {
+    if environment.steps.is_none() {
+        return Ok(());
+    }
+    let spec = PromotionStepSpec {
+        git: Some(PromotionStepGit { url: pipeline.spec.git.url.clone(), ..PromotionStepGit::default() }),
+        update: environment.update.clone(),
+        approval: environment.approval,
+        steps: environment.steps.clone(),
+        ..PromotionStepSpec::default()
+    };
+    let kinds = [BundleType::Mixed, BundleType::Config, BundleType::Image];
+    let mut problem = None;
+    for kind in kinds {
+        match tasks(&spec, kind) {
+            Ok(_) => return Ok(()),
+            Err(found) => problem = Some(found),
+        }
+    }
+    let Some(problem) = problem else { return Ok(()) };
+    let task = problem.task.map(|task| format!(".steps[{task}]")).unwrap_or_default();
+    Err(Problem::new(format!("spec.environments[{position}]{task}"), problem.message))
+}
+
+/// What the Pipeline names must be able to exist: its team writes the names, and others make requests of them.
+fn check_names(pipeline: &Pipeline) -> Result<(), Problem> {
+    for (field, name) in named_secrets(pipeline) {
+        check_name(&field, name)?;
+    }
+    let mut namespaces = pipeline.spec.policy_namespaces.iter().enumerate();
+    namespaces.try_for_each(|(at, name)| check_namespace(&format!("spec.policyNamespaces[{at}]"), name))
+}
+
+/// The Secrets that a Pipeline names, each with the field that names it.
+fn named_secrets(pipeline: &Pipeline) -> Vec<(String, &str)> {
+    let git = pipeline.spec.git.secret_ref.iter();
+    let mut named: Vec<(String, &str)> =
+        git.map(|secret| ("spec.git.secretRef.name".to_owned(), secret.name.as_str())).collect();
+    for (position, environment) in pipeline.spec.environments.iter().enumerate() {
+        let place = format!("spec.environments[{position}]");
+        let cluster = environment.health.as_ref().and_then(|health| health.cluster.as_deref());
+        named.extend(cluster.map(|name| (format!("{place}.health.cluster"), name)));
+        for (at, task) in environment.steps.iter().flatten().enumerate() {
+            let secret = task_secret(task).map(|(name, _)| name);
+            named.extend(secret.map(|name| (format!("{place}.steps[{at}].config.secretRef.name"), name)));
+        }
+    }
+    named
+}
+
+/// The Secrets that a Pipeline names, each once, in its own namespace. None while one of them has a name that no Secret
+/// can have: that is told first, and nobody is asked for it.
+pub fn secrets(pipeline: &Pipeline) -> Vec<&str> {
+    let all: BTreeSet<&str> = named_secrets(pipeline).into_iter().map(|(_, name)| name).collect();
+    match all.iter().all(|name| can_be_name(name)) {
+        true => all.into_iter().collect(),
+        false => Vec::new(),
+    }
+}
+
+/// The Secrets that tasks of a Pipeline call others with, each with the key in it.
+pub fn task_secrets(pipeline: &Pipeline) -> impl Iterator<Item = (&str, &str)> {
+    pipeline.spec.environments.iter().flat_map(|one| one.steps.iter().flatten()).filter_map(task_secret)
+}
+
+fn task_secret(task: &PromotionTask) -> Option<(&str, &str)> {
+    let reference = task.config.as_ref()?.get("secretRef")?;
+    let part = |key: &str| reference.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    Some((part("name")?, part("key").unwrap_or(TASK_KEY)))
+}
+
+/// Whether the Secrets have to be looked for: nobody has since the Pipeline was written, or one was missing then.
+pub fn wants_secrets(pipeline: &Pipeline) -> bool {
+    let status = pipeline.status.as_ref();
+    let found = status.and_then(|status| status.conditions.iter().find(|one| one.type_ == SECRETS_FOUND));
+    let known = found
+        .is_some_and(|one| one.status == "True" && one.observed_generation == pipeline.metadata.generation);
+    !known && !secrets(pipeline).is_empty()
+}
+
+/// Whether the controllers say that this Secret does not exist, for those who may not look themselves.
+pub fn is_missing(pipeline: &Pipeline, secret: &str) -> bool {
+    let status = pipeline.status.as_ref();
+    let found = status.and_then(|status| status.conditions.iter().find(|one| one.type_ == SECRETS_FOUND));
+    let told = found.filter(|one| one.status == "False").map_or("", |one| one.message.as_str());
+    // The namespace is named behind it, in the same way.
+    let names = told.split(WHERE).next().unwrap_or_default();
+    names.contains(&format!("`{secret}`"))
+}
+
+/// Decides what to tell.
+pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
+    let pipeline = snapshot.pipeline;
+    let route = way(pipeline);
+    let phase = route.as_ref().map_or(PipelinePhase::Unknown, |route| phase(route, snapshot));
+    // A wrong name is told, and Bundles are on their way all the same.
+    let checked =
+        route.as_ref().map_err(Problem::clone).and_then(|route| check_names(pipeline).map(|()| route));
+    let ready = match checked {
+        Ok(route) => NewCondition::new(READY, Truth::True, "Valid", order(route)),
+        Err(problem) => NewCondition::new(READY, Truth::False, "ValidationFailed", problem.to_string()),
+    };
+    let old = pipeline.status.clone().unwrap_or_default();
+    let mut notes = Vec::new();
+    let mut comparison = Comparison { old: &old.conditions, pipeline, now: snapshot.now, notes: &mut notes };
+    let ready = comparison.compare(ready);
+    let found =
+        |truth, reason: &'static str, message| NewCondition::new(SECRETS_FOUND, truth, reason, message);
+    let secrets = match snapshot.missing {
+        _ if secrets(pipeline).is_empty() => None,
+        None => old.conditions.iter().find(|one| one.type_ == SECRETS_FOUND).cloned(),
+        Some([]) => Some(comparison.compare(found(Truth::True, "Found", "all Secrets exist".to_owned()))),
+        Some(missing) => {
+            Some(comparison.compare(found(Truth::False, "SecretMissing", lack(pipeline, missing))))
+        }
+    };
+    let wake = wants_secrets(pipeline).then(|| snapshot.now.saturating_add(LOOK_AGAIN).ok()).flatten();
+    let wake = wake.filter(|_| !snapshot.missing.is_some_and(<[String]>::is_empty));
+    let ours = [READY, SECRETS_FOUND];
+    let others = old.conditions.iter().filter(|condition| !ours.contains(&condition.type_.as_str())).cloned();
+    let mut status = PipelineStatus {
+        observed_generation: pipeline.metadata.generation,
+        phase: Some(phase),
+        conditions: others.chain([ready]).chain(secrets).collect(),
+        environments: route
+            .as_ref()
+            .map_or_else(|_| old.environments.clone(), |route| presences(route, snapshot)),
+    };
+    let due = gathered(&status.environments, snapshot);
+    if due.is_some() && (PipelineStatus { environments: old.environments.clone(), ..status.clone() }) == old {
+        status.environments.clone_from(&old.environments);
+    }
+    let due = due.filter(|_| status == old);
+    let wake = wake.into_iter().chain(due).min();
+    Plan { status: (status != old).then_some(status), notes, wake, has_all: due.is_none() && route.is_ok() }
+}
+
+/// What the environments have, Bundles that are gone included.
+fn presences(route: &Route<'_>, snapshot: &Snapshot<'_>) -> Vec<Presence> {
+    let of = |name| {
+        let present = present(snapshot.pipeline, snapshot.bundles, name);
+        present.into_iter().map(move |one| with_before(snapshot.pipeline, snapshot.bundles, &one, name))
+    };
+    route.names().flat_map(of).collect()
+}
+
+/// When arrivals that are not on record yet have to be, while more may follow at once.
+fn gathered(environments: &[Presence], snapshot: &Snapshot<'_>) -> Option<Timestamp> {
+    let known = snapshot.pipeline.status.as_ref().map(|status| status.environments.as_slice());
+    let new = environments.iter().filter(|one| !known.unwrap_or_default().contains(one));
+    let due = new.filter_map(arrived).min()?.saturating_add(GATHERING).ok()?;
+    (snapshot.promoting && due > snapshot.now).then_some(due)
+}
+
+/// The conditions of a Pipeline, compared with those before.
+struct Comparison<'a> {
+    old: &'a [Condition],
+    pipeline: &'a Pipeline,
+    now: Timestamp,
+    notes: &'a mut Vec<Note>,
+}
+
+impl Comparison<'_> {
+    /// A condition, with an Event where its answer differs from the last.
+    fn compare(&mut self, new: NewCondition) -> Condition {
+        let before = condition::find(self.old, new.type_);
+        let has_turned = before.is_none_or(|before| !condition::is(before, new.truth));
+        let fails = new.truth == Truth::False;
+        // That Secrets are there is no news, unless one was missing.
+        if has_turned && (new.type_ == READY || fails || before.is_some()) {
+            self.notes.push(new.note(fails));
+        }
+        new.since(self.old, self.pipeline.metadata.generation, self.now)
+    }
+}
+
+fn lack(pipeline: &Pipeline, missing: &[String]) -> String {
+    let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
+    let (noun, verb, pronoun) = match missing {
+        [_] => ("Secret", "does", "it"),
+        _ => ("Secrets", "do", "them"),
+    };
+    let names = listed(missing.iter().map(String::as_str));
+    format!(
+        "the {noun} {names} {verb} not exist{WHERE}`{namespace}`: create {pronoun}; another name in the Pipeline counts \
+         for Bundles that begin later"
+    )
+}
+
+/// By the newest step of each environment, or what was verified there since: one failed is enough to be degraded, all must
+/// be verified to be ready, and nothing may be on its way.
+fn phase(route: &Route<'_>, snapshot: &Snapshot<'_>) -> PipelinePhase {
+    let newest = newest(snapshot.steps);
+    let state = |name: &str| {
+        let step = newest.iter().find(|step| step.spec.environment == name)?;
+        let state = step.status.as_ref()?.state?;
+        let past = state == PromotionState::Failed && is_past(step, snapshot.bundles);
+        Some(if past { PromotionState::Verified } else { state })
+    };
+    let states: Vec<Option<PromotionState>> = route.names().map(state).collect();
+    if states.contains(&Some(PromotionState::Failed)) {
+        PipelinePhase::Degraded
+    } else if !snapshot.promoting && states.iter().all(|state| *state == Some(PromotionState::Verified)) {
+        PipelinePhase::Ready
+    } else {
+        PipelinePhase::Unknown
+    }
+}
+
+/// Whether another Bundle was verified in the environment after the one of this step came to its end, although its own
+/// step was made before.
+fn is_past(step: &PromotionStep, bundles: &[&Bundle]) -> bool {
+    let environment = &step.spec.environment;
+    let Some(failed) = bundles.iter().find(|one| name_of(&one.metadata) == step.spec.bundle_ref) else {
+        return false;
+    };
+    let verified = |bundle: &Bundle| {
+        let entry = bundle.status.as_ref().and_then(|status| status.environments.get(environment));
+        entry.and_then(|entry| entry.state) == Some(PromotionState::Verified)
+    };
+    // Without a record nobody knows when it failed, and that is no reason to call it past.
+    let Some(end) = ended_at(failed, environment) else { return false };
+    bundles.iter().any(|one| verified(one) && ended_at(one, environment) > Some(end))
+}
+
+/// `dev → staging → prod`, or how many environments where they branch.
+fn order(route: &Route<'_>) -> String {
+    let names: Vec<&str> = route.names().collect();
+    let line = route.stops().iter().zip(names.iter().skip(1)).all(|(stop, next)| {
+        route.stop(next).is_some_and(|after| after.upstreams == [stop.environment.name.as_str()])
+    });
+    if line { names.join(" → ") } else { format!("{} environments in order", names.len()) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,333 @@
+//! What to write down about a gate, and when to ask it again.
+
+use jiff::{SignedDuration, Timestamp};
+use kardinal_api::kardinal::Pipeline;
+use kardinal_api::kardinal::{GateStage, PromotionState};
+use kardinal_api::{Bundle, PolicyGate, PolicyGateSpec, PolicyGateStatus};
+use kardinal_graph::GRAPH_ANNOTATION;
+use kardinal_object::{label_of, whole_second};
+use kardinal_policy::{
+    EnvironmentFacts, Facts, GATE_TEMPLATE_LABEL, Verdict, check_expression, check_recheck_interval,
+    evaluate, is_freeze, names_something, recheck_interval, time_zone,
+};
+
+use super::{COMPILED, GUARDS, Place, READY, guards_nothing};
+use crate::bundle::is_finished;
+use kardinal_planner::condition::{self, NewCondition, Note, Truth};
+
+/// An answer that has just changed is left standing for so long.
+const MIN_PAUSE: SignedDuration = SignedDuration::from_secs(1);
+/// How long a gate of the organisation has to be gone until that is taken for the organisation's word.
+const CERTAIN: SignedDuration = SignedDuration::from_mins(1);
+/// The reason of the condition of an instance whose gate the organisation has deleted.
+const DELETED: &str = "Deleted";
+
+/// Everything a decision about one gate is made from.
+#[derive(Clone, Debug)]
+pub struct Snapshot<'a> {
+    /// The gate as last seen.
+    pub gate: &'a PolicyGate,
+    /// The template that it was made from, as it is now: overrides that are given there count too.
+    pub template: Option<&'a PolicyGate>,
+    /// What the organisation says, when the gate shows one of its templates: then nothing else counts.
+    pub authority: Option<Authority<'a>>,
+    /// Whether it shows one that the organisation has deleted: once that is certain it holds nobody any more.
+    pub is_withdrawn: bool,
+    /// Where the gate stands, when that is known.
+    pub place: Option<Place>,
+    /// The Pipelines that count the gate as a template of theirs.
+    pub pipelines: &'a [&'a Pipeline],
+    /// The Bundle of the place.
+    pub bundle: Option<&'a Bundle>,
+    /// The Bundle that was verified last in the environment.
+    pub previous: Option<&'a Bundle>,
+    /// The one `now` of this pass.
+    pub now: Timestamp,
+}
+
+/// A template of the organisation, and what its gates are told: the same as what a step asks before it changes Git.
+#[derive(Clone, Copy, Debug)]
+pub struct Authority<'a> {
+    /// The template as it is now.
+    pub template: &'a PolicyGate,
+    /// The Bundle as far as it is proven, see [`crate::seal::trusted`].
+    pub bundle: &'a Bundle,
+    /// The Bundle that is proven to have been verified last in the environment.
+    pub previous: Option<&'a Bundle>,
+}
+
+/// What follows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The whole status, when it must be written.
+    pub status: Option<PolicyGateStatus>,
+    /// When to look again although nothing else happens.
+    pub wake: Option<Timestamp>,
+    /// Transitions worth an Event, once the status is written.
+    pub notes: Vec<Note>,
+}
+
+/// Decides about one gate. Cannot fail: what cannot be evaluated is a closed gate with a reason.
+pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
+    if !is_instance(snapshot) {
+        return check_only(snapshot);
+    }
+    let missing = |what: String| closed_for_want(snapshot, what);
+    let Some(place) = &snapshot.place else {
+        return missing(
+            "nothing says which Bundle and environment the gate belongs to: let a PromotionStep of the Graph name it \
+             in `spec.requiredGates`"
+                .to_owned(),
+        );
+    };
+    let Some(bundle) = snapshot.bundle else {
+        // Nobody passes a gate any more whose Bundle is gone: that is no news.
+        let plan = missing(format!("Bundle `{}` does not exist", place.bundle));
+        return Plan { notes: Vec::new(), ..plan };
+    };
+    if !matters(snapshot.gate, bundle, &place.environment) {
+        return Plan::default();
+    }
+    ask(snapshot, place, bundle)
+}
+
+/// Whether the gate holds a Bundle; otherwise it is a template, or a pause, which steps look at by themselves.
+fn is_instance(snapshot: &Snapshot<'_>) -> bool {
+    let gate = snapshot.gate;
+    if is_freeze(gate) {
+        return false;
+    }
+    let in_graph = gate.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(GRAPH_ANNOTATION));
+    label_of(&gate.metadata, GATE_TEMPLATE_LABEL).is_some()
+        || snapshot.place.is_some()
+        || (in_graph && !names_something(gate))
+}
+
+/// Whether anybody still looks at the gate: the Bundle is on its way, and what it brings is not in the environment yet. A
+/// pull request shows what the gates say for as long as it is open. A gate behind an environment is asked to the end.
+fn matters(gate: &PolicyGate, bundle: &Bundle, environment: &str) -> bool {
+    let Some(status) = &bundle.status else { return true };
+    let finished = status.phase.is_some_and(is_finished);
+    let state = status.environments.get(environment).and_then(|record| record.state);
+    let behind = gate.spec.when == Some(GateStage::PostDeploy);
+    let open = matches!(
+        state,
+        None | Some(PromotionState::Pending | PromotionState::Promoting | PromotionState::WaitingForMerge)
+    );
+    !finished && (open || behind)
+}
+
+fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {
+    let Snapshot { gate, now, .. } = *snapshot;
+    let environment =
+        EnvironmentFacts { name: &place.environment, approval: place.approval, upstreams: &place.upstreams };
+    let verdict = match &snapshot.authority {
+        _ if snapshot.is_withdrawn => withdrawn(gate, now),
+        Some(Authority { template, bundle, previous }) => {
+            evaluate(&template.spec, &Facts { bundle, environment, previous: *previous, now })
+        }
+        None => {
+            let facts = Facts { bundle, environment, previous: snapshot.previous, now };
+            evaluate(&with_overrides(snapshot), &facts)
+        }
+    };
+    let old = gate.status.clone().unwrap_or_default();
+    let recheck = recheck_interval(&gate.spec);
+    let mut status = PolicyGateStatus {
+        observed_generation: gate.metadata.generation,
+        ready: Some(verdict.ready),
+        reason: Some(verdict.reason.clone()),
+        last_evaluated_at: Some(whole_second(now)),
+        next_change_at: verdict.next_change.map(second_after),
+        conditions: Vec::new(),
+    };
+    let condition = ready_condition(&gate.spec, &verdict, snapshot.is_withdrawn);
+    let fresh = old
+        .last_evaluated_at
+        .filter(|last| *last <= now && now.duration_since(*last) < recheck)
+        .filter(|_| says_the_same(&old, &status));
+    let (last, notes) = match fresh {
+        Some(last) => (last, Vec::new()),
+        None => (whole_second(now), notes(&old, &verdict)),
+    };
+    let again = last.saturating_add(recheck).unwrap_or(Timestamp::MAX);
+    // Only an answer that has just changed is given a pause, so that every other change is seen on time.
+    let flipped = old.ready.is_some_and(|before| before != verdict.ready);
+    let pause = if flipped { MIN_PAUSE } else { SignedDuration::ZERO };
+    let earliest = last.saturating_add(pause).unwrap_or(Timestamp::MAX);
+    let wake = verdict.next_change.map_or(again, |change| change.max(earliest).min(again));
+    status.conditions = vec![condition.since(&old.conditions, gate.metadata.generation, now)];
+    Plan { status: fresh.is_none().then_some(status), wake: Some(wake), notes }
+}
+
+/// The answer for a gate that the organisation has deleted: what was copied from it is nobody's word. One that was closed
+/// holds for a while longer, for whoever replaces a gate deletes it for a moment.
+fn withdrawn(gate: &PolicyGate, now: Timestamp) -> Verdict {
+    let name = label_of(&gate.metadata, GATE_TEMPLATE_LABEL).unwrap_or_default();
+    let status = gate.status.as_ref();
+    let told = status.and_then(|status| condition::find(&status.conditions, READY));
+    let is_told = told.is_some_and(|told| told.reason == DELETED);
+    let was_open = status.is_some_and(|status| status.ready == Some(true));
+    let until = status.filter(|_| is_told).and_then(|status| status.next_change_at);
+    let until = until.unwrap_or_else(|| whole_second(now.saturating_add(CERTAIN).unwrap_or(now)));
+    let ready = was_open || until <= now;
+    let reason = match ready {
+        true => format!("the organisation has deleted its gate `{name}`: it holds nobody any more"),
+        false => format!(
+            "the organisation has deleted its gate `{name}`: unless it comes back, it holds until {until}"
+        ),
+    };
+    Verdict { ready, reason, overridden: None, error: false, next_change: (!ready).then_some(until) }
+}
+
+/// Whether an instance has told that its gate is deleted and holds nobody any more.
+pub(crate) fn is_released(instance: &PolicyGate) -> bool {
+    let told = instance.status.as_ref().and_then(|status| condition::find(&status.conditions, READY));
+    told.is_some_and(|told| told.reason == DELETED && condition::is(told, Truth::True))
+}
+
+/// The gate's spec with the overrides of its template.
+fn with_overrides(snapshot: &Snapshot<'_>) -> PolicyGateSpec {
+    let mut spec = snapshot.gate.spec.clone();
+    if let Some(template) = snapshot.template {
+        for given in &template.spec.overrides {
+            if !spec.overrides.contains(given) {
+                spec.overrides.push(given.clone());
+            }
+        }
+    }
+    spec
+}
+
+/// Whether what is written down still holds. Numbers in a reason may have moved on; they are refreshed with the recheck.
+fn says_the_same(old: &PolicyGateStatus, new: &PolicyGateStatus) -> bool {
+    old.ready == new.ready
+        && old.observed_generation == new.observed_generation
+        && old.next_change_at == new.next_change_at
+        && old.conditions.iter().any(|condition| condition.type_ == READY)
+        && old.reason.as_deref().map(meaning) == new.reason.as_deref().map(meaning)
+}
+
+/// A reason without its numbers.
+fn meaning(reason: &str) -> String {
+    let mut text = String::with_capacity(reason.len());
+    for character in reason.chars() {
+        let character = if character.is_ascii_digit() { '#' } else { character };
+        if character != '#' || !text.ends_with('#') {
+            text.push(character);
+        }
+    }
+    text
+}
+
+fn notes(old: &PolicyGateStatus, verdict: &Verdict) -> Vec<Note> {
+    let before = old.conditions.iter().find(|condition| condition.type_ == READY);
+    let was_error = before.is_some_and(|condition| condition.reason == "Error");
+    let same = old.reason.as_deref().map(meaning) == Some(meaning(&verdict.reason));
+    let note = |warning, reason: &str| {
+        vec![Note { warning, reason: reason.to_owned(), message: verdict.reason.clone() }]
+    };
+    match (old.ready, verdict.ready) {
+        _ if verdict.error && !(was_error && same) => note(true, "GateError"),
+        (None | Some(false), true) => note(false, "GateOpened"),
+        (Some(true), false) => note(false, "GateClosed"),
+        _ => Vec::new(),
+    }
+}
+
+/// Says once what is missing. Whatever brings it makes the gate be looked at again.
+fn closed_for_want(snapshot: &Snapshot<'_>, what: String) -> Plan {
+    let gate = snapshot.gate;
+    let old = gate.status.clone().unwrap_or_default();
+    let same = old.ready == Some(false)
+        && old.reason.as_ref() == Some(&what)
+        && old.observed_generation == gate.metadata.generation;
+    if same {
+        return Plan::default();
+    }
+    let missing = NewCondition::new(READY, Truth::False, "Missing", what.clone());
+    let notes = match old.ready {
+        Some(true) => vec![Note { warning: true, reason: "GateClosed".to_owned(), message: what.clone() }],
+        _ => Vec::new(),
+    };
+    let status = PolicyGateStatus {
+        observed_generation: gate.metadata.generation,
+        ready: Some(false),
+        reason: Some(what),
+        last_evaluated_at: Some(whole_second(snapshot.now)),
+        next_change_at: None,
+        conditions: vec![missing.since(&old.conditions, gate.metadata.generation, snapshot.now)],
+    };
+    Plan { status: Some(status), wake: None, notes }
+}
+
+/// Templates hold nobody; they are only checked.
+fn check_only(snapshot: &Snapshot<'_>) -> Plan {
+    let gate = snapshot.gate;
+    let old = gate.status.clone().unwrap_or_default();
+    let problem = problem(&gate.spec);
+    let compiled = match problem {
+        None => NewCondition::new(COMPILED, Truth::True, "Compiled", "the expression compiles"),
+        Some(problem) => NewCondition::new(COMPILED, Truth::False, "Invalid", problem),
+    };
+    let idle = guards_nothing(gate, snapshot.pipelines);
+    let reach = (idle.is_some() || !snapshot.pipelines.is_empty()) && !is_freeze(gate);
+    let reach = reach.then(|| match idle {
+        None => NewCondition::new(GUARDS, Truth::True, "Guards", "an environment is guarded"),
+        Some(idle) => NewCondition::new(GUARDS, Truth::False, "GuardsNothing", idle),
+    });
+    let said = |new: &NewCondition| {
+        condition::find(&old.conditions, new.type_).is_some_and(|before| before.message == new.message)
+    };
+    let new: Vec<(NewCondition, &str)> =
+        [Some((compiled, "InvalidGate")), reach.map(|reach| (reach, "GuardsNothing"))]
+            .into_iter()
+            .flatten()
+            .collect();
+    let notes = new.iter().filter(|(new, _)| new.truth == Truth::False && !said(new));
+    let notes = notes.map(|(new, reason)| Note {
+        warning: true,
+        reason: (*reason).to_owned(),
+        message: new.message.clone(),
+    });
+    let notes = notes.collect();
+    let since =
+        |(new, _): (NewCondition, &str)| new.since(&old.conditions, gate.metadata.generation, snapshot.now);
+    let status = PolicyGateStatus {
+        observed_generation: gate.metadata.generation,
+        conditions: new.into_iter().map(since).collect(),
+        ..PolicyGateStatus::default()
+    };
+    Plan { status: (status != old).then_some(status), wake: None, notes }
+}
+
+fn problem(spec: &PolicyGateSpec) -> Option<String> {
+    if let Err(rendered) = check_expression(&spec.expression) {
+        return Some(rendered);
+    }
+    if let Some(Err(message)) = spec.time_zone.as_deref().map(time_zone) {
+        return Some(format!("spec.timeZone: {message}"));
+    }
+    check_recheck_interval(spec).err().map(|problem| format!("spec.recheckInterval: {problem}"))
+}
+
+fn ready_condition(spec: &PolicyGateSpec, verdict: &Verdict, is_withdrawn: bool) -> NewCondition {
+    let reason = match verdict {
+        Verdict { error: true, .. } => "Error",
+        Verdict { overridden: Some(_), .. } => "Overridden",
+        _ if is_withdrawn => DELETED,
+        Verdict { ready: true, .. } => "Open",
+        _ => "Closed",
+    };
+    let message = match spec.message.as_deref().filter(|_| !verdict.ready) {
+        Some(message) => format!("{message} ({})", verdict.reason),
+        None => verdict.reason.clone(),
+    };
+    NewCondition::new(READY, Truth::from(verdict.ready), reason, message)
+}
+
+/// The time of a change is rounded up, so that the change has happened when it is reached.
+fn second_after(instant: Timestamp) -> Timestamp {
+    let before = whole_second(instant);
+    if before == instant { before } else { before.saturating_add(MIN_PAUSE).unwrap_or(instant) }
+}

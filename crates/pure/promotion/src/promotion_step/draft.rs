@@ -1,0 +1,382 @@
+//! The status that is being written: progress of tasks, outputs, conditions, and what of it is news.
+
+use jiff::Timestamp;
+use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStepStatus, TaskState, TaskStatus};
+
+use super::tasks::{Task, TaskKind};
+use super::{Note, Plan, Snapshot, change, organisation};
+use crate::seal::Claim;
+use kardinal_planner::condition::{self, NewCondition, Truth};
+
+/// The uid of the Bundle that the step began with: another one may get the same name.
+pub(super) const BUNDLE_UID: &str = "bundleUid";
+/// The commit that holds the change.
+pub(super) const COMMIT: &str = "commit";
+/// The commit that it was built on.
+pub(super) const BASE_COMMIT: &str = "baseCommit";
+/// The whole id of the commit of the configuration repository.
+pub(super) const CONFIG_COMMIT: &str = "configCommit";
+/// The branch that it was pushed to.
+pub(super) const BRANCH: &str = "branch";
+/// Whether there was something to change.
+pub(super) const CHANGED: &str = "changed";
+/// What changed, a line for each image or file.
+pub(super) const CHANGES: &str = "changes";
+/// The number of the pull request.
+pub(super) const PR_NUMBER: &str = "prNumber";
+/// The newest commit of the pull request.
+pub(super) const PR_HEAD: &str = "prHead";
+/// Where the pull request stands: [`OPEN`], [`MERGED`], [`CLOSED`], [`LEFT`] or [`NONE`].
+pub(super) const PR_STATE: &str = "prState";
+/// What [`PR_STATE`] says of one that waits.
+pub(super) const OPEN: &str = "open";
+/// What [`PR_STATE`] says of one that was closed without merging.
+pub(super) const CLOSED: &str = "closed";
+/// What [`PR_STATE`] says where there is none, or a step that is being deleted cannot find out.
+pub(super) const NONE: &str = "none";
+/// What [`PR_STATE`] says of one that a failed step could not close, or look at.
+pub(super) const LEFT: &str = "left";
+/// What [`PR_STATE`] says of one whose change is in.
+pub(super) const MERGED: &str = "merged";
+/// The commit that the merge left on the base branch.
+pub(super) const MERGE_COMMIT: &str = "mergeCommit";
+/// Whether somebody closed the pull request without merging it.
+pub(super) const REJECTED: &str = "rejected";
+/// The commit that the pull request was rebuilt on, until people have been told; `none`: there was nothing left to change.
+pub(super) const REBUILT_ON: &str = "rebuiltOn";
+/// Stands for no commit at all.
+pub(super) const NOTHING: &str = "none";
+/// The newest commit of the pull request, when it was found not to be the step's own.
+pub(super) const FOREIGN_HEAD: &str = "foreignHead";
+/// Set when a forge refuses to merge because of a conflict.
+pub(super) const CONFLICT: &str = "conflict";
+/// The fingerprint of the facts that the body of the pull request tells.
+pub(super) const EVIDENCE_KEY: &str = "evidenceKey";
+/// What the commit status was last asked to say, and of which commit. A forge that refuses to show it is not asked for the
+/// same again; what it really shows is [`GREEN_HEAD`].
+pub(super) const STATUS_KEY: &str = "statusKey";
+/// The commit that shows a green check.
+pub(super) const GREEN_HEAD: &str = "greenHead";
+/// Since when it does.
+pub(super) const GREEN_SINCE: &str = "greenSince";
+/// Which commit showed a green check last that it shows no more, from when and until when.
+pub(super) const WAS_GREEN: &str = "wasGreen";
+/// The commits whose checks a step that is over cannot take back, with spaces between them.
+pub(super) const CHECK_LEFT: &str = "checkLeft";
+/// How often the running custom task was called in vain.
+pub(super) const TASK_ATTEMPTS: &str = "taskAttempts";
+/// Why another object than the first choice tells the health.
+pub(super) const HEALTH_FALLBACK: &str = "healthFallback";
+/// What the workloads looked like right before the push.
+pub(super) const HEALTH_BEFORE: &str = "healthBefore";
+/// What they looked like at the first look after the change, where [`HEALTH_BEFORE`] is not known.
+pub(super) const HEALTH_BASELINE: &str = "healthBaseline";
+/// Set while nothing is known of the environment's health.
+pub(super) const HEALTH_UNKNOWN: &str = "healthUnknown";
+/// Since when its health is known again, after a time in which it was not.
+pub(super) const HEALTH_SINCE: &str = "healthKnownSince";
+/// Whether the promotion branch was cleared away.
+pub(super) const BRANCH_DELETED: &str = "branchDeleted";
+
+/// Says that somebody must mend something before the step can go on.
+const BLOCKED: &str = "Blocked";
+/// Says whether something proves that the environment runs the promoted version.
+const PROVEN: &str = "HealthProven";
+/// Says that the cluster of the environment cannot be reached, and since when.
+const UNREACHABLE: &str = "ClusterUnreachable";
+/// Says whether the promotion has come to its good end.
+const VERIFIED: &str = "Verified";
+
+pub(super) fn output<'a>(status: &'a PromotionStepStatus, key: &str) -> Option<&'a str> {
+    status.outputs.get(key).map(String::as_str)
+}
+
+/// Since when the step has come to the end that its condition tells. No seal covers that: it serves records that were
+/// written before the time of a failure had a field of its own.
+pub(super) fn verdict_since(status: &PromotionStepStatus) -> Option<Timestamp> {
+    let told = status.conditions.iter().find(|condition| condition.type_ == VERIFIED);
+    told.filter(|told| told.status == "False").map(|told| told.last_transition_time.0)
+}
+
+pub(super) struct Draft<'a> {
+    pub(super) status: PromotionStepStatus,
+    notes: Vec<Note>,
+    old: PromotionStepStatus,
+    snapshot: &'a Snapshot<'a>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot<'a>) -> Draft<'a> {
+        let old = snapshot.step.status.clone().unwrap_or_default();
+        Draft { status: old.clone(), notes: Vec::new(), old, snapshot }
+    }
+
+    pub(super) fn snapshot(&self) -> &'a Snapshot<'a> {
+        self.snapshot
+    }
+
+    pub(super) fn output(&self, key: &str) -> Option<&str> {
+        output(&self.status, key)
+    }
+
+    pub(super) fn set_output(&mut self, key: &str, value: impl Into<String>) {
+        self.status.outputs.insert(key.to_owned(), value.into());
+    }
+
+    pub(super) fn say(&mut self, message: impl Into<String>) {
+        self.status.message = Some(message.into());
+    }
+
+    /// Says what holds the step. A change that is held has not begun: what happens meanwhile is not its doing.
+    pub(super) fn hold(&mut self, why: impl Into<String>) {
+        self.say(why);
+        // What cannot be sealed must not change what the seal covers.
+        if self.status.state == Some(PromotionState::Promoting) && self.snapshot.key.is_some() {
+            let running = self.status.steps.iter_mut().filter(|task| task.state == TaskState::InProgress);
+            running.for_each(|task| task.started_at = None);
+        }
+    }
+
+    /// A warning that is no transition.
+    pub(super) fn warn(&mut self, reason: &str, message: impl Into<String>) {
+        self.notes.push(Note { warning: true, reason: reason.to_owned(), message: message.into() });
+    }
+
+    pub(super) fn enter(&mut self, state: PromotionState, message: impl Into<String>) {
+        self.status.state = Some(state);
+        self.say(message);
+    }
+
+    /// Keeps in mind for which Bundle the step works: one that is made anew under the same name is another one.
+    pub(super) fn remember_bundle(&mut self, bundle: &Bundle) {
+        if let Some(uid) = &bundle.metadata.uid {
+            self.set_output(BUNDLE_UID, uid.clone());
+        }
+    }
+
+    /// Makes the list of tasks, none of them started.
+    pub(super) fn list_tasks(&mut self, tasks: &[Task]) {
+        let listed = tasks.iter().map(|task| TaskStatus {
+            name: task.name.clone(),
+            state: TaskState::Pending,
+            started_at: None,
+            completed_at: None,
+            message: None,
+        });
+        self.status.steps = listed.collect();
+    }
+
+    fn touch(&mut self, index: usize, state: TaskState, message: Option<String>) {
+        let now = self.snapshot.now;
+        let Some(task) = self.status.steps.get_mut(index) else { return };
+        task.state = state;
+        task.started_at = task.started_at.or(Some(now));
+        if matches!(state, TaskState::Completed | TaskState::Failed) {
+            task.completed_at = Some(now);
+        }
+        task.message = message;
+    }
+
+    pub(super) fn complete(&mut self, index: usize, message: impl Into<String>) {
+        self.touch(index, TaskState::Completed, Some(message.into()));
+    }
+
+    pub(super) fn trouble(&mut self, index: usize, message: impl Into<String>) {
+        self.touch(index, TaskState::InProgress, Some(message.into()));
+    }
+
+    /// Ends the step, and the task that brought it down.
+    pub(super) fn fail(&mut self, task: Option<usize>, message: impl Into<String>) {
+        let message = message.into();
+        let running = self.status.steps.iter().rposition(|task| task.state == TaskState::InProgress);
+        if let Some(index) = task.or(running) {
+            self.touch(index, TaskState::Failed, Some(message.clone()));
+        }
+        for task in self.status.steps.iter_mut().filter(|task| task.state == TaskState::InProgress) {
+            task.state = TaskState::Pending;
+            task.started_at = None;
+        }
+        self.unblock();
+        self.status.failed_at.get_or_insert(self.snapshot.now);
+        self.enter(PromotionState::Failed, message);
+    }
+
+    /// Goes on to the next task: its kind decides the state. `told` is what has come of the one before, if anything.
+    pub(super) fn advance(&mut self, tasks: &[Task], told: &str) {
+        // A record that does not fit must never look like a record of which nothing is left to do.
+        if tasks.is_empty() || tasks.len() != self.status.steps.len() {
+            self.fail(None, "the record of tasks in `status.steps` does not fit the tasks of this step");
+            return;
+        }
+        let Some((index, task)) = next(tasks, &self.status) else {
+            self.status.current_step_index = None;
+            self.status.verified_at = Some(self.snapshot.now);
+            self.status.seal = self.seal();
+            self.enter(PromotionState::Verified, if told.is_empty() { "all tasks are done" } else { told });
+            return;
+        };
+        self.status.current_step_index = u32::try_from(index).ok();
+        for (index, other) in tasks.iter().enumerate().take(index + 1) {
+            let with_it = other.kind.is_gathered() && task.kind == TaskKind::Push;
+            if (with_it || std::ptr::eq(other, task)) && !is_complete(&self.status, index) {
+                self.touch(index, TaskState::InProgress, None);
+            }
+        }
+        let (state, message) = match &task.kind {
+            TaskKind::WaitForMerge => (PromotionState::WaitingForMerge, "waiting for the merge".to_owned()),
+            TaskKind::HealthCheck => {
+                let now = self.snapshot.now;
+                self.status.promoted_at = self.status.promoted_at.or(Some(now));
+                let told = if told.is_empty() { String::new() } else { format!("{told}; ") };
+                (PromotionState::HealthChecking, format!("{told}checking health"))
+            }
+            TaskKind::Push => {
+                let branch = change::target_branch(self.snapshot.step, tasks);
+                (PromotionState::Promoting, format!("pushing the change to `{branch}`"))
+            }
+            TaskKind::OpenPullRequest => (PromotionState::Promoting, "opening the pull request".to_owned()),
+            _ => (PromotionState::Promoting, format!("calling `{}`", task.name)),
+        };
+        self.enter(state, message);
+    }
+
+    /// Proves that the controller itself has come to this end.
+    fn seal(&self) -> Option<String> {
+        let Snapshot { step, bundle, key, now, .. } = *self.snapshot;
+        let (pipeline, environment) = (&step.spec.pipeline, &step.spec.environment);
+        let bundle = bundle?;
+        let place = organisation::written_to(step, bundle.spec.kind());
+        let place = if self.was_forced() { place.forced() } else { place };
+        key?.seal(&Claim { bundle, pipeline, environment, place, verified_at: now })
+    }
+
+    /// Whether the change came in spite of a closed gate.
+    fn was_forced(&self) -> bool {
+        let evidence = self.status.evidence.as_ref();
+        let gates = evidence.and_then(|evidence| evidence.policy_gates.as_ref());
+        gates.into_iter().flatten().any(|gate| gate.forced_by.is_some())
+    }
+
+    pub(super) fn block(&mut self, message: &str) {
+        self.judge(NewCondition::new(BLOCKED, Truth::True, "ActionNeeded", message));
+        self.warn_if_new(BLOCKED, message);
+        // What a step has come to stays its message, even if clearing up after it is not permitted.
+        if self.status.state != Some(PromotionState::Failed) {
+            self.say(message);
+        }
+    }
+
+    /// Whether somebody must act before the step goes on, as far as is known.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.status.conditions.iter().any(|condition| condition.type_ == BLOCKED)
+    }
+
+    pub(super) fn unblock(&mut self) {
+        self.status.conditions.retain(|condition| condition.type_ != BLOCKED);
+    }
+
+    /// Writes down that the cluster cannot be reached; answers since when.
+    pub(super) fn unreachable(&mut self, why: &str) -> Timestamp {
+        let before = condition::find(&self.old.conditions, UNREACHABLE);
+        if before.is_none() {
+            self.warn(UNREACHABLE, why);
+        }
+        self.judge(NewCondition::new(UNREACHABLE, Truth::True, "Unreachable", why));
+        let told = condition::find(&self.status.conditions, UNREACHABLE);
+        told.map_or(self.snapshot.now, |condition| condition.last_transition_time.0)
+    }
+
+    /// Writes down that the environment is well, and nothing shows with which version.
+    pub(super) fn not_proven(&mut self, why: &str) {
+        self.judge(NewCondition::new(PROVEN, Truth::False, "NotProven", why));
+    }
+
+    /// The cluster answers again.
+    pub(super) fn reachable(&mut self) {
+        self.status.conditions.retain(|condition| condition.type_ != UNREACHABLE);
+    }
+
+    fn warn_if_new(&mut self, type_: &str, message: &str) {
+        let before = condition::find(&self.old.conditions, type_);
+        if before.is_none_or(|before| before.message != message) {
+            self.warn(type_, message);
+        }
+    }
+
+    fn judge(&mut self, new: NewCondition) {
+        let Snapshot { step, now, .. } = *self.snapshot;
+        let condition = new.since(&self.old.conditions, step.metadata.generation, now);
+        self.status.conditions.retain(|before| before.type_ != condition.type_);
+        self.status.conditions.push(condition);
+    }
+
+    /// The status, if it differs from the observed, and what is news in it.
+    pub(super) fn finish(mut self) -> (Option<PromotionStepStatus>, Vec<Note>) {
+        // The seal makes all of it the controller's word, what was there before included.
+        if self.snapshot.key.is_some() && !super::is_proven(self.snapshot) {
+            return (None, Vec::new());
+        }
+        self.status.observed_generation = self.snapshot.step.metadata.generation;
+        let message = self.status.message.clone().unwrap_or_default();
+        if let Some(state) = self.status.state {
+            let (truth, reason) = match state {
+                PromotionState::Verified => (Truth::True, "Verified"),
+                PromotionState::Failed if self.output(REJECTED).is_some() => (Truth::False, "Rejected"),
+                PromotionState::Failed => (Truth::False, "Failed"),
+                PromotionState::Pending
+                | PromotionState::Promoting
+                | PromotionState::WaitingForMerge
+                | PromotionState::HealthChecking => (Truth::Unknown, word(state)),
+            };
+            // The message of the condition would change with every detail; the state is enough.
+            let said = if truth == Truth::Unknown { "" } else { message.as_str() };
+            self.judge(NewCondition::new(VERIFIED, truth, reason, said));
+            if self.old.state != Some(state) && is_news(state) {
+                let warning = state == PromotionState::Failed;
+                self.notes.push(Note { warning, reason: word(state).to_owned(), message });
+            }
+        }
+        self.status.conditions.sort_by(|one, other| one.type_.cmp(&other.type_));
+        if let Some(key) = self.snapshot.key {
+            self.status.progress_seal = key.seal_progress(self.snapshot.step, &self.status);
+        }
+        let changed = self.status != self.old;
+        (changed.then_some(self.status), self.notes)
+    }
+
+    pub(super) fn plan(self) -> Plan {
+        let (status, notes) = self.finish();
+        Plan { status, notes, ..Plan::default() }
+    }
+}
+
+/// The task that comes next. Those that a push carries out together are passed over.
+pub(super) fn next<'a>(tasks: &'a [Task], status: &PromotionStepStatus) -> Option<(usize, &'a Task)> {
+    tasks.iter().enumerate().find(|(index, task)| !task.kind.is_gathered() && !is_complete(status, *index))
+}
+
+pub(super) fn is_complete(status: &PromotionStepStatus, index: usize) -> bool {
+    status.steps.get(index).is_some_and(|task| task.state == TaskState::Completed)
+}
+
+/// Whether people want to hear of it. What is merely under way stands in the status.
+fn is_news(state: PromotionState) -> bool {
+    match state {
+        PromotionState::Pending
+        | PromotionState::WaitingForMerge
+        | PromotionState::Verified
+        | PromotionState::Failed => true,
+        PromotionState::Promoting | PromotionState::HealthChecking => false,
+    }
+}
+
+fn word(state: PromotionState) -> &'static str {
+    match state {
+        PromotionState::Pending => "Pending",
+        PromotionState::Promoting => "Promoting",
+        PromotionState::WaitingForMerge => "WaitingForMerge",
+        PromotionState::HealthChecking => "HealthChecking",
+        PromotionState::Verified => "Verified",
+        PromotionState::Failed => "Failed",
+    }
+}
