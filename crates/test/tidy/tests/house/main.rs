@@ -1,6 +1,7 @@
 //! What the compiler does not check.
 
 mod documents;
+mod features;
 mod generated;
 mod rings;
 mod sources;
