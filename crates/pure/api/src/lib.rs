@@ -21,6 +21,7 @@ mod install;
 pub mod kardinal;
 mod reference;
 mod schema;
+mod wait;
 
 pub use crds::{crd_yaml, crds};
 pub use duration::{GoDuration, InvalidDuration};
@@ -34,6 +35,7 @@ pub use kardinal::{
     PolicyGateStatus, PromotionStep, PromotionStepSpec, PromotionStepStatus,
 };
 pub use reference::kinds_markdown;
+pub use wait::{Fact, Subject, Wait, WaitOn, Who};
 
 /// The condition type that every status uses.
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

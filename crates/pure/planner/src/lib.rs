@@ -9,3 +9,5 @@ pub mod graph;
 pub mod lease;
 pub mod names;
 pub mod problem;
+pub mod sentence;
+pub mod why;
