@@ -10,12 +10,15 @@ use serde::{Deserialize, Serialize};
 pub struct Wait {
     /// What kind of thing.
     pub on: WaitOn,
+    /// How it stands, in one word for programs, such as `Closed` of a gate.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
     /// The thing itself.
     pub subject: Subject,
     /// Whose turn it is.
     pub who: Who,
     /// How it stands, in words.
-    #[schemars(length(max = 4096))]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
     /// The values that the answer was made from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -28,9 +31,50 @@ pub struct Wait {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::timestamp")]
     pub deadline: Option<Timestamp>,
-    /// What a person can do about it.
+    /// What `until` is computed from, or what is needed instead of time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<String>,
+    pub basis: Option<String>,
+}
+
+impl Wait {
+    /// Something that waits for this, without a time.
+    pub fn new(on: WaitOn, reason: &str, subject: Subject, who: Who) -> Wait {
+        Wait {
+            on,
+            reason: reason.to_owned(),
+            subject,
+            who,
+            detail: String::new(),
+            values: Vec::new(),
+            until: None,
+            deadline: None,
+            basis: None,
+        }
+    }
+
+    /// The same with words about how it stands.
+    #[must_use]
+    pub fn detail(self, detail: impl Into<String>) -> Wait {
+        Wait { detail: detail.into(), ..self }
+    }
+
+    /// The same with what a time is computed from, or what is needed instead of time.
+    #[must_use]
+    pub fn basis(self, basis: impl Into<String>) -> Wait {
+        Wait { basis: Some(basis.into()), ..self }
+    }
+
+    /// The same with one more value.
+    #[must_use]
+    pub fn value(mut self, name: &str, value: impl Into<String>) -> Wait {
+        self.values.push(Fact { name: name.to_owned(), value: value.into() });
+        self
+    }
+
+    /// A value by its name.
+    pub fn value_of(&self, name: &str) -> Option<&str> {
+        self.values.iter().find(|fact| fact.name == name).map(|fact| fact.value.as_str())
+    }
 }
 
 /// What kind of thing is waited for.

@@ -18,15 +18,10 @@ mod tests {
 
     #[test]
     fn a_line_names_the_first_few() {
-        let wait = |number: usize| Wait {
-            on: WaitOn::Upstream,
-            subject: Subject::new(format!("env-{number}")),
-            who: Who::Kardinal,
-            detail: format!("waiting for `env-{number}`"),
-            values: Vec::new(),
-            until: None,
-            deadline: None,
-            remedy: None,
+        let wait = |number: usize| {
+            let subject = Subject::new(format!("env-{number}"));
+            let wait = Wait::new(WaitOn::Upstream, "NotVerified", subject, Who::Kardinal);
+            wait.detail(format!("waiting for `env-{number}`"))
         };
         assert_eq!(one_line(&[]), "");
         let two: Vec<Wait> = (1..=2).map(wait).collect();

@@ -18,6 +18,7 @@ use kardinal_api::kardinal::{
     Bundle, BundlePhase, BundleType, Pipeline, PolicyGate, PromotionState, PromotionStep,
 };
 use kardinal_object::name_of;
+pub use kardinal_planner::why::{Subject, Wait, WaitOn, Who};
 use serde::Serialize;
 
 use crate::bundle::Route;
@@ -186,52 +187,6 @@ pub enum GateVerdict {
     Pending,
 }
 
-/// One thing that is waited for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Wait {
-    /// What kind of thing.
-    pub on: WaitOn,
-    /// Its name: a gate, an environment, `PR #3`.
-    pub name: String,
-    /// How it stands, in words and values.
-    pub detail: String,
-    /// When it ends by itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub eta: Option<Timestamp>,
-    /// When it is given up.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<Timestamp>,
-    /// What the time is computed from, or what is needed instead.
-    pub basis: String,
-}
-
-/// What kind of thing is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WaitOn {
-    /// Somebody paused the Pipeline.
-    Pause,
-    /// The agent that carries out the step is away.
-    Agent,
-    /// Something is not permitted until somebody changes it, such as credentials.
-    Action,
-    /// Somebody outside who does not answer, such as a Git server.
-    Outside,
-    /// A closed gate.
-    Gate,
-    /// A pull request that nobody has merged yet.
-    PullRequest,
-    /// An environment that is not healthy yet.
-    Health,
-    /// An environment before this one.
-    Upstream,
-    /// Another Bundle, which has the environment to itself.
-    Bundle,
-    /// kardinal itself.
-    Controller,
-}
-
 /// Explains the promotions of a Pipeline, or the one to a single environment.
 pub fn explain(world: &World<'_>, environment: Option<&str>) -> Explanation {
     let mut environments: Vec<Promotion> = Vec::new();
@@ -244,7 +199,7 @@ pub fn explain(world: &World<'_>, environment: Option<&str>) -> Explanation {
     }
     let instants = environments.iter().flat_map(|promotion| {
         let gates = promotion.gates.iter().filter_map(|gate| gate.changes_at);
-        gates.chain(promotion.waits.iter().flat_map(|wait| [wait.eta, wait.deadline]).flatten())
+        gates.chain(promotion.waits.iter().flat_map(|wait| [wait.until, wait.deadline]).flatten())
     });
     let next_change = instants.filter(|instant| *instant > world.now).min();
     let metadata = &world.pipeline.metadata;

@@ -23,6 +23,7 @@ mod tasks;
 mod tests;
 mod verifying;
 mod waiting;
+pub mod why;
 
 use std::collections::BTreeMap;
 
@@ -37,11 +38,12 @@ pub(crate) use change::{base_branch, directory};
 pub use change::{promotion_branch, rollback_of, undone};
 pub use facts::{Hold, gate_texts, hold, image_moves};
 pub use kardinal_planner::condition::Note;
+use kardinal_planner::why::Wait;
+pub(crate) use lane::has_begun;
 pub use lane::is_outside;
 pub use late::concerns;
 pub use organisation::{Ground, Organisation, target};
 pub(crate) use organisation::{is_behind, written_to};
-pub(crate) use report::TRYING_AGAIN;
 pub use report::{KNOCKS, Report, in_time, report};
 pub(crate) use tasks::TYPES;
 pub use tasks::{Call, Problem, Task, TaskKind, tasks};
@@ -466,7 +468,7 @@ pub enum Outcome {
     /// What allowed it does not hold any more; nothing was done.
     Held {
         /// What holds it now.
-        message: String,
+        why: Vec<Wait>,
     },
     /// Others have written to the step's own branch, and what they wrote stays.
     Overtaken {
@@ -607,12 +609,14 @@ pub fn is_of_another(step: &PromotionStep, bundle: &Bundle) -> bool {
 pub fn objection(snapshot: &Snapshot<'_>, effect: &Effect, files: &[String]) -> Option<Outcome> {
     let again = plan(snapshot);
     if again.effect.as_ref() != Some(effect) {
-        let told = again.status.and_then(|status| status.message);
-        let message = told.unwrap_or_else(|| "what is to be done has changed in the meantime".to_owned());
-        return Some(Outcome::Held { message });
+        let mut waits = again.status.map(|status| status.waits).unwrap_or_default();
+        if waits.is_empty() {
+            waits.push(why::next("what is to be done has changed in the meantime"));
+        }
+        return Some(Outcome::Held { why: waits });
     }
     let Some(bundle) = snapshot.bundle else {
-        return Some(Outcome::Held { message: "the Bundle is gone".to_owned() });
+        return Some(Outcome::Held { why: vec![why::next("the Bundle is gone")] });
     };
     let target = target(snapshot.step, bundle.spec.kind());
     let strange = files.iter().find(|file| !target.covers(file))?;
@@ -689,12 +693,6 @@ pub fn tells_people(step: &PromotionStep, bundle: &Bundle) -> bool {
 /// The number of the step's pull request.
 pub(crate) fn pull_request_number(status: &PromotionStepStatus) -> Option<&str> {
     draft::output(status, draft::PR_NUMBER)
-}
-
-/// Whether the pull request was last seen with a newest commit that is not the step's own.
-pub(crate) fn holds_foreign_commits(status: &PromotionStepStatus) -> bool {
-    let head = draft::output(status, draft::PR_HEAD);
-    head.is_some() && head != draft::output(status, draft::COMMIT)
 }
 
 /// The commit whose arrival in the environment is waited for.

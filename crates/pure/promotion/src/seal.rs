@@ -131,11 +131,12 @@ impl Key {
     }
 }
 
-/// What decisions are made from. Messages and conditions are for people: they may change while the key cannot be read.
+/// What decisions are made from. Messages, waits and conditions are for people: they may change while the key cannot be read.
 fn claims(status: &PromotionStepStatus) -> PromotionStepStatus {
     PromotionStepStatus {
         observed_generation: None,
         message: None,
+        waits: Vec::new(),
         conditions: Vec::new(),
         progress_seal: None,
         ..status.clone()

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{Bundle, PromotionState};
 use kardinal_promotion::bundle::ROLLBACK_LABEL;
-use kardinal_promotion::explain::{Explanation, Outcome, Promotion, Wait, WaitOn, display_version};
+use kardinal_promotion::explain::{Explanation, Outcome, Promotion, Wait, WaitOn, Who, display_version};
 
 use crate::output::clean_line;
 
@@ -127,11 +127,13 @@ fn row(promotion: &Promotion) -> Option<Row> {
             Some((WaitOn::Upstream, _)) => return None,
             Some((WaitOn::Gate, _)) => (format!("waits for {}", gates(&promotion.waits)), YELLOW),
             Some((WaitOn::PullRequest, wait)) if is_for_people(wait) => {
-                (format!("waits for you to merge {}  {}", wait.name, wait.detail), YELLOW)
+                (format!("waits for you to merge {}  {}", wait.subject.name, wait.detail), YELLOW)
             }
-            Some((WaitOn::PullRequest, wait)) => (format!("merges {} by itself", wait.name), PLAIN),
+            Some((WaitOn::PullRequest, wait)) => (format!("merges {} by itself", wait.subject.name), PLAIN),
             Some((WaitOn::Health, _)) => ("is deployed, waits to be healthy".to_owned(), PLAIN),
-            Some((WaitOn::Bundle, wait)) => (format!("waits for {}: {}", wait.name, wait.detail), YELLOW),
+            Some((WaitOn::Bundle, wait)) => {
+                (format!("waits for {}: {}", wait.subject.name, wait.detail), YELLOW)
+            }
             Some((WaitOn::Pause | WaitOn::Agent | WaitOn::Action | WaitOn::Outside, wait)) => {
                 (format!("waits: {}", wait.detail), YELLOW)
             }
@@ -146,19 +148,19 @@ fn row(promotion: &Promotion) -> Option<Row> {
 
 /// Whether a pull request waits for a person; the others kardinal merges by itself.
 pub(super) fn is_for_people(wait: &Wait) -> bool {
-    wait.on == WaitOn::PullRequest && wait.basis.starts_with("needs a person")
+    wait.on == WaitOn::PullRequest && wait.who == Who::Person
 }
 
 fn gates(waits: &[Wait]) -> String {
     let names: Vec<&str> =
-        waits.iter().filter(|wait| wait.on == WaitOn::Gate).map(|wait| wait.name.as_str()).collect();
+        waits.iter().filter(|wait| wait.on == WaitOn::Gate).map(|wait| wait.subject.name.as_str()).collect();
     names.join(" and ")
 }
 
 /// Until when, as far as that is known.
 fn until(wait: &Wait, now: Timestamp) -> Option<String> {
     let left = |instant: Timestamp| seconds(instant.duration_since(now));
-    match (wait.eta, wait.deadline) {
+    match (wait.until, wait.deadline) {
         (Some(eta), _) => Some(format!(", opens in {}", left(eta))),
         (None, Some(deadline)) => Some(format!(", at most {}", left(deadline))),
         (None, None) => None,
@@ -177,6 +179,8 @@ fn seconds(left: SignedDuration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kardinal_promotion::explain::Subject;
+
     use super::*;
     use serde_json::json;
 
@@ -218,14 +222,9 @@ mod tests {
     }
 
     fn gate(seconds: i64) -> Wait {
-        Wait {
-            on: WaitOn::Gate,
-            name: "staging-soak".to_owned(),
-            detail: String::new(),
-            eta: Some(NOW.parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)),
-            deadline: None,
-            basis: String::new(),
-        }
+        let until = NOW.parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds);
+        let wait = Wait::new(WaitOn::Gate, "Closed", Subject::new("staging-soak"), Who::Time);
+        Wait { until: Some(until), ..wait }
     }
 
     fn plain(text: &str) -> String {
@@ -253,20 +252,12 @@ mod tests {
 
     #[test]
     fn only_people_are_asked_to_merge() {
-        let request = |basis: &str| Wait {
-            on: WaitOn::PullRequest,
-            name: "PR #2".to_owned(),
-            detail: "URL".to_owned(),
-            eta: None,
-            deadline: None,
-            basis: basis.to_owned(),
+        let said = |reason: &str, who: Who| {
+            let request = Wait::new(WaitOn::PullRequest, reason, Subject::new("PR #2"), who).detail("URL");
+            row(&promotion("prod", "1.1.0", Outcome::Waiting, vec![request])).unwrap().state
         };
-        let said = |basis: &str| {
-            let waiting = promotion("prod", "1.1.0", Outcome::Waiting, vec![request(basis)]);
-            row(&waiting).unwrap().state
-        };
-        assert_eq!(said("needs a person to merge PR #2"), "waits for you to merge PR #2  URL");
-        assert_eq!(said("kardinal merges PR #2 by itself"), "merges PR #2 by itself");
+        assert_eq!(said("Review", Who::Person), "waits for you to merge PR #2  URL");
+        assert_eq!(said("Merging", Who::Kardinal), "merges PR #2 by itself");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use kardinal_promotion::explain::{Explanation, Outcome, shell_word};
+use kardinal_promotion::promotion_step::why::number;
 
 use super::board::is_for_people;
 use super::sample::{APP, IMAGE, REPOSITORY};
@@ -23,7 +24,7 @@ pub(super) enum Next {
 pub(super) fn situation(explanation: &Explanation, released: bool) -> Option<Next> {
     let mut waits = explanation.environments.iter().flat_map(|promotion| &promotion.waits);
     if let Some(request) = waits.find(|wait| is_for_people(wait)) {
-        return request.name.strip_prefix("PR #").and_then(|number| number.parse().ok()).map(Next::Merge);
+        return number(request).map(Next::Merge);
     }
     let arrived = |outcome: Outcome| matches!(outcome, Outcome::Verified | Outcome::Idle);
     let all = explanation.environments.iter().all(|promotion| arrived(promotion.outcome));

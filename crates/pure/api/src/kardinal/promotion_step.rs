@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::environment::{Approval, Delivery, GitLayout, GitProvider, Health, PromotionTask, Update};
 use super::evidence::Evidence;
+use crate::Wait;
 
 /// What an object can be called.
 const NAME: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
@@ -150,6 +151,10 @@ pub struct PromotionStepStatus {
     /// The same in words, with what it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What it waits for, the most important first: the message as data. Empty when the promotion is over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub waits: Vec<Wait>,
     /// The pull request that carries the change.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "prURL")]
     pub pr_url: Option<String>,

@@ -3,12 +3,12 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kardinal_api::kardinal::{Artifacts, Bundle, PromotionState, PromotionStep};
 use kardinal_object::name_of;
+use kardinal_planner::why::Wait;
 
 use super::choose::Journey;
 use super::text::shell_word;
-use super::{Wait, WaitOn};
 use crate::bundle::is_emergency;
-use crate::promotion_step::{Ending, TRYING_AGAIN, ending, rollback_of};
+use crate::promotion_step::{Ending, ending, rollback_of, why};
 use crate::shard::shard_of;
 
 /// Words of Git servers and forges that do not let us in.
@@ -18,15 +18,12 @@ const REFUSALS: [&str; 8] =
 /// Something that is not permitted until somebody changes it.
 pub(super) fn action(journey: &Journey<'_>) -> Option<Wait> {
     let step = journey.step?;
-    let (name, detail, basis) = match (told(step, "Blocked"), remedy(step, &journey.bundle)) {
-        (Some(blocked), Some(basis)) => (blocked.reason.clone(), blocked.message.clone(), basis),
-        _ => {
-            let secret = cluster_secret(step).filter(|_| is_health_unknown(step))?;
-            let detail = shut_out(secret, &told(step, "ClusterUnreachable")?.message)?;
-            ("ActionNeeded".to_owned(), detail, remedy_of_health(Some(secret)))
-        }
-    };
-    Some(Wait { on: WaitOn::Action, name, detail, eta: None, deadline: None, basis })
+    if let (Some(blocked), Some(basis)) = (told(step, "Blocked"), remedy(step, &journey.bundle)) {
+        return Some(why::action(&blocked.message).basis(basis));
+    }
+    let secret = cluster_secret(step).filter(|_| is_health_unknown(step))?;
+    let detail = shut_out(secret, &told(step, "ClusterUnreachable")?.message)?;
+    Some(why::action(&detail).basis(remedy_of_health(Some(secret))))
 }
 
 /// What a person can do about a step that is blocked, and what follows. Absent: it is not blocked.
@@ -154,18 +151,4 @@ fn carrying(bundle: &Bundle) -> Vec<String> {
         intent.skip.iter().for_each(|skipped| flag("--skip", skipped.clone()));
     }
     words
-}
-
-/// Somebody outside, such as a Git server, who does not answer or not as they should.
-pub(super) fn silence(journey: &Journey<'_>) -> Option<Wait> {
-    let said = journey.step?.status.as_ref()?.message.as_deref()?;
-    let detail = said.strip_suffix(TRYING_AGAIN)?;
-    Some(Wait {
-        on: WaitOn::Outside,
-        name: "outside".to_owned(),
-        detail: detail.to_owned(),
-        eta: None,
-        deadline: None,
-        basis: "kardinal tries again by itself and goes on as soon as that works".to_owned(),
-    })
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Explanation, GateVerdict, Outcome, WaitOn, World, display_version, explain, remedy, roughly};
 use crate::bundle::translate;
+use crate::promotion_step::why;
 
 /// A Thursday.
 const NOW: &str = "2026-04-09T10:30:00Z";
@@ -231,7 +232,7 @@ fn a_closed_gate_has_its_exact_time() {
     assert_eq!(soak.verdict, GateVerdict::Fail);
     assert_eq!(soak.eta, Some("2026-04-09T10:48:00Z".parse().unwrap()));
     assert_eq!(promotion.waits[0].on, WaitOn::Gate);
-    assert_eq!(promotion.waits[0].eta, soak.eta);
+    assert_eq!(promotion.waits[0].until, soak.eta);
     assert_eq!(explanation.next_change, soak.eta, "before the weekend begins");
     let json = serde_json::to_value(&explanation).unwrap();
     assert_eq!(json["environments"][0]["gates"][1]["verdict"], "FAIL");
@@ -336,6 +337,7 @@ fn a_pull_request_with_commits_of_others_is_not_said_to_be_merged_by_kardinal() 
     let said = "PR #3 waits for a person to look at it: its newest commit `5trange` is not kardinal's";
     let status = json!({
         "state": "WaitingForMerge", "prURL": "https://example.com/pull/3", "message": said,
+        "waits": [why::pull_request(Some(3), None, why::reason::FOREIGN).detail(said)],
         "outputs": {"prNumber": "3", "prHead": "5trange", "commit": "c0ffee"},
     });
     let mut scene = Scene::at_the_gates().step("prod", status);
@@ -350,7 +352,9 @@ fn a_pull_request_with_commits_of_others_is_not_said_to_be_merged_by_kardinal() 
 #[test]
 fn a_pull_request_with_conflicts_says_so() {
     let said = "PR #3 has conflicts with `main`: resolve them, then merge it";
-    let status = json!({"state": "WaitingForMerge", "prURL": "https://example.com/pull/3", "message": said});
+    let waits = [why::pull_request(Some(3), None, why::reason::CONFLICT).detail(said)];
+    let url = "https://example.com/pull/3";
+    let status = json!({"state": "WaitingForMerge", "prURL": url, "message": said, "waits": waits});
     let mut scene = Scene::at_the_gates().step("prod", status);
     scene.now = "2026-04-09T10:50:00Z".parse().unwrap();
     scene.says(
@@ -368,7 +372,7 @@ fn a_pull_request_with_conflicts_says_so() {
 fn a_health_wait_says_what_is_wanted_what_runs_and_until_when() {
     let status = json!({
         "state": "HealthChecking", "promotedAt": "2026-04-09T10:24:00Z",
-        "message": "checking health: Deployment `my-app` still runs 1.28.0 of ghcr.io/myorg/my-app",
+        "waits": [why::health("prod", why::reason::CHECKING, "Deployment `my-app` still runs 1.28.0 of ghcr.io/myorg/my-app")],
     });
     let scene = Scene::at_the_gates().step("prod", status);
     let lines = [
@@ -525,8 +529,8 @@ fn nobody_is_sent_to_mend_what_cannot_be_mended() {
 fn git_that_cannot_be_reached_is_a_problem_and_not_promoting() {
     let said = "pushing to `main`: https://example.com/gitops does not answer: connection refused";
     for state in ["Promoting", "WaitingForMerge"] {
-        let message = format!("{said}; trying again");
-        let status = json!({"state": state, "prURL": "https://example.com/pull/3", "message": message});
+        let url = "https://example.com/pull/3";
+        let status = json!({"state": state, "prURL": url, "waits": [why::outside(said)]});
         let scene = Scene::at_the_gates().step("prod", status);
         let lines = [
             &format!("RESULT: BLOCKED: {said}") as &str,

@@ -37,7 +37,7 @@ fn block(pipeline: &str, promotion: &Promotion, now: Timestamp) -> String {
         .iter()
         .filter(|wait| wait.on != WaitOn::Gate)
         // A pause that is a gate is in the table already.
-        .filter(|wait| !promotion.gates.iter().any(|gate| gate.name == wait.name))
+        .filter(|wait| !promotion.gates.iter().any(|gate| gate.name == wait.subject.name))
         .collect();
     if !waits.is_empty() {
         text.push_str("\nWAITING FOR:\n");
@@ -91,12 +91,15 @@ fn gate_table(gates: &[Gate], now: Timestamp) -> String {
 }
 
 fn wait_table(waits: &[&Wait], now: Timestamp) -> String {
-    let names = width(waits.iter().map(|wait| wait.name.clone())) + 2;
+    let names = width(waits.iter().map(|wait| wait.subject.name.clone())) + 2;
     let mut text = String::new();
     for wait in waits {
-        line(&mut text, &format!("  {:names$}{}", wait.name, wait.detail));
+        line(&mut text, &format!("  {:names$}{}", wait.subject.name, wait.detail));
         let indent = 2 + names;
-        line(&mut text, &format!("{:indent$}{}", "", eta(wait.eta, &wait.basis, now)));
+        line(
+            &mut text,
+            &format!("{:indent$}{}", "", eta(wait.until, wait.basis.as_deref().unwrap_or_default(), now)),
+        );
     }
     text
 }

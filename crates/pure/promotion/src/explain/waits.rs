@@ -1,18 +1,20 @@
 //! What an environment waits for, and the one line that sums it up.
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Approval, PromotionState};
+use kardinal_api::kardinal::{Approval, PromotionState, PromotionStepStatus};
 use kardinal_object::name_of;
+use kardinal_planner::why::{Subject, Wait, WaitOn, Who};
 
 use super::choose::Journey;
 use super::gates::pauses;
-use super::outside::{action, silence};
+use super::outside::action;
 use super::text::{display_version, roughly};
-use super::{Gate, GateVerdict, Outcome, Promotion, Wait, WaitOn, World};
+use super::{Gate, GateVerdict, Outcome, Promotion, World};
 use crate::bundle::{refusal, takes_back, why};
-use crate::promotion_step::{
-    Ending, ending, holds_foreign_commits, lane, promoted_commit, pull_request_number,
+use crate::promotion_step::why::{
+    action as action_needed, next, pull_request as pull_request_wait, reason, sentence,
 };
+use crate::promotion_step::{Ending, ending, has_begun, lane, pull_request_number};
 use crate::shard::shard_of;
 
 /// What a person can do about something that the API server does not take.
@@ -20,6 +22,9 @@ pub const REFUSAL_REMEDY: &str =
     "needs a person to change what the API server says; kardinal offers it again each minute";
 
 /// What is waited for, the most important first. `before` are the environments that were explained already.
+///
+/// The step tells what it waits for itself. Gates, pauses and the environments before are looked at anew, so that nothing
+/// is older than the objects.
 pub(super) fn waits(
     world: &World<'_>,
     journey: &Journey<'_>,
@@ -34,20 +39,20 @@ pub(super) fn waits(
         }
         Some(PromotionState::WaitingForMerge) => {
             waits.extend(paused(world));
-            waits.extend(action(journey).or_else(|| silence(journey)));
+            waits.extend(trouble(journey));
             waits.extend(closed(gates));
             waits.push(pull_request(journey));
         }
         Some(PromotionState::Promoting) => {
             waits.extend(paused(world));
-            waits.extend(action(journey).or_else(|| silence(journey)));
-            if has_begun(journey) {
+            waits.extend(trouble(journey));
+            if journey.step.is_some_and(has_begun) {
                 // The organisation's gates hold every change, not only the first.
                 let ours = gates.iter().filter(|gate| gate.scope.as_deref() == Some("org")).cloned();
                 waits.extend(closed(&ours.collect::<Vec<_>>()));
             } else {
                 waits.extend(closed(gates));
-                waits.extend(holder(world, journey));
+                waits.extend(ahead(world, journey));
             }
             if waits.is_empty() {
                 waits.push(controller(journey));
@@ -56,16 +61,26 @@ pub(super) fn waits(
         None | Some(PromotionState::Pending) => {
             waits.extend(paused(world));
             waits.extend(unaccepted(journey));
-            waits.extend(action(journey).or_else(|| silence(journey)));
+            waits.extend(trouble(journey));
             waits.extend(upstreams(journey, before));
             waits.extend(closed(gates));
-            waits.extend(holder(world, journey));
+            waits.extend(ahead(world, journey));
             if waits.is_empty() {
                 waits.push(controller(journey));
             }
         }
     }
     waits
+}
+
+/// Something outside that is in the way: a person has to mend it, or it is tried again.
+fn trouble(journey: &Journey<'_>) -> Option<Wait> {
+    action(journey).or_else(|| own(journey, WaitOn::Outside).cloned())
+}
+
+/// What the step itself waits for of a kind.
+fn own<'j>(journey: &'j Journey<'_>, on: WaitOn) -> Option<&'j Wait> {
+    journey.step?.status.as_ref()?.waits.iter().find(|wait| wait.on == on)
 }
 
 /// The answer in one word and in one line.
@@ -88,8 +103,11 @@ pub(super) fn result(journey: &Journey<'_>, waits: &[Wait]) -> (Outcome, String)
     }
     let Some(first) = waits.first() else { return (Outcome::Promoting, "PROMOTING".to_owned()) };
     let named = |on: &[WaitOn]| {
-        let names: Vec<&str> =
-            waits.iter().filter(|wait| on.contains(&wait.on)).map(|wait| wait.name.as_str()).collect();
+        let names: Vec<&str> = waits
+            .iter()
+            .filter(|wait| on.contains(&wait.on))
+            .map(|wait| wait.subject.name.as_str())
+            .collect();
         names.join(", ")
     };
     match first.on {
@@ -98,13 +116,13 @@ pub(super) fn result(journey: &Journey<'_>, waits: &[Wait]) -> (Outcome, String)
         }
         WaitOn::Agent => (Outcome::Waiting, format!("WAITING: {}", first.detail)),
         WaitOn::Action | WaitOn::Outside => (Outcome::Blocked, format!("BLOCKED: {}", first.detail)),
-        WaitOn::PullRequest => (Outcome::Waiting, format!("WAITING for {} to be merged", first.name)),
-        WaitOn::Health => (Outcome::Waiting, format!("WAITING for {} to become healthy", first.name)),
+        WaitOn::PullRequest => (Outcome::Waiting, format!("WAITING for {} to be merged", first.subject.name)),
+        WaitOn::Health => (Outcome::Waiting, format!("WAITING for {} to become healthy", first.subject.name)),
         WaitOn::Upstream => {
             (Outcome::Waiting, format!("WAITING for {} to be verified", named(&[WaitOn::Upstream])))
         }
         WaitOn::Bundle => {
-            (Outcome::Waiting, format!("WAITING for {} to leave {}", first.name, journey.environment))
+            (Outcome::Waiting, format!("WAITING for {} to leave {}", first.subject.name, journey.environment))
         }
         WaitOn::Controller => (Outcome::Promoting, format!("PROMOTING: {}", first.detail)),
     }
@@ -113,13 +131,9 @@ pub(super) fn result(journey: &Journey<'_>, waits: &[Wait]) -> (Outcome, String)
 fn paused(world: &World<'_>) -> Vec<Wait> {
     let pipeline = name_of(&world.pipeline.metadata);
     let resume = format!("needs a person to run `kardinal resume {pipeline}`");
-    let pause = |name: &str, detail: &str| Wait {
-        on: WaitOn::Pause,
-        name: name.to_owned(),
-        detail: detail.to_owned(),
-        eta: None,
-        deadline: None,
-        basis: resume.clone(),
+    let pause = |name: &str, detail: &str| {
+        let wait = Wait::new(WaitOn::Pause, reason::PAUSED, Subject::new(name), Who::Person);
+        wait.detail(detail).basis(resume.clone())
     };
     let mut waits: Vec<Wait> = pauses(world)
         .map(|gate| {
@@ -136,31 +150,24 @@ fn paused(world: &World<'_>) -> Vec<Wait> {
 fn agent(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
     let shard = shard_of(journey.step?)?;
     let agent = world.agents.iter().find(|agent| agent.shard == shard)?;
-    Some(Wait {
-        on: WaitOn::Agent,
-        name: shard.to_owned(),
-        detail: agent.away(world.now)?,
-        eta: None,
-        deadline: None,
-        basis: format!("goes on when `kardinal agent --shard {shard}` runs again"),
-    })
+    let wait = Wait::new(WaitOn::Agent, reason::AWAY, Subject::new(shard), Who::Person);
+    let basis = format!("goes on when `kardinal agent --shard {shard}` runs again");
+    Some(wait.detail(agent.away(world.now)?).basis(basis))
 }
 
 /// The closed gates in front of the environment; a pause is told by itself.
 fn closed(gates: &[Gate]) -> impl Iterator<Item = Wait> {
     let holds = |gate: &&Gate| gate.blocking && gate.verdict == GateVerdict::Fail && !gate.pause;
-    gates.iter().filter(holds).map(|gate| Wait {
-        on: WaitOn::Gate,
-        name: gate.name.clone(),
-        detail: gate.reason.clone(),
-        eta: gate.eta,
-        deadline: None,
-        basis: gate.basis.clone().unwrap_or_default(),
+    gates.iter().filter(holds).map(|gate| {
+        let who = if gate.eta.is_some() { Who::Time } else { Who::Person };
+        let subject = Subject::object("PolicyGate", &gate.name);
+        let wait = Wait::new(WaitOn::Gate, reason::CLOSED, subject, who).detail(&gate.reason);
+        Wait { until: gate.eta, basis: gate.basis.clone(), ..wait }
     })
 }
 
 /// Another Bundle that has the environment to itself, once everything else is in order.
-fn holder(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
+fn ahead(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
     let own = journey.step?;
     let others = world.steps.iter().filter(|other| {
         other.metadata.name != own.metadata.name
@@ -168,45 +175,32 @@ fn holder(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
             && other.spec.pipeline == own.spec.pipeline
             && other.spec.environment == own.spec.environment
     });
-    let holder = lane::holder(takes_back(&journey.bundle, world.bundles), others)?;
-    let name = holder.spec.bundle_ref.clone();
-    Some(Wait {
-        on: WaitOn::Bundle,
-        detail: lane::deed(holder),
-        basis: format!("follows when {name} is through in {}", journey.environment),
-        name,
-        eta: None,
-        deadline: None,
-    })
+    lane::ahead(takes_back(&journey.bundle, world.bundles), others)
 }
 
+/// The pull request, and what is the matter with it.
 fn pull_request(journey: &Journey<'_>) -> Wait {
     let status = journey.step.and_then(|step| step.status.as_ref());
-    let url = status.and_then(|status| status.pr_url.clone());
-    let url = url.or_else(|| journey.entry().and_then(|entry| entry.pr_url.clone())).unwrap_or_default();
-    let number = status.and_then(pull_request_number).map(str::to_owned).or_else(|| number_of(&url));
-    let name = number.map_or_else(|| "the pull request".to_owned(), |number| format!("PR #{number}"));
-    let conflict = status.and_then(|status| status.message.clone()).filter(|said| said.contains("conflict"));
-    let in_conflict = conflict.is_some();
-    let foreign = status.is_some_and(holds_foreign_commits);
-    let detail = match conflict.or_else(|| foreign.then(|| status?.message.clone()).flatten()) {
-        Some(trouble) => format!("{url} ({trouble})"),
-        None => url,
+    let recorded = || journey.entry().and_then(|entry| entry.pr_url.clone());
+    let url = status.and_then(|status| status.pr_url.clone()).or_else(recorded).unwrap_or_default();
+    let said = own(journey, WaitOn::PullRequest).cloned();
+    let wait = said.unwrap_or_else(|| not_looked_at(journey, status, &url));
+    let detail = match wait.reason.as_str() {
+        reason::CONFLICT | reason::FOREIGN if !wait.detail.is_empty() => {
+            format!("{url} ({})", sentence(&wait))
+        }
+        _ => url.clone(),
     };
-    let reviewed =
-        journey.step.is_none_or(|step| step.spec.approval.unwrap_or_default() == Approval::PrReview);
-    let basis = match (in_conflict, foreign, reviewed) {
-        (true, _, _) => format!("needs a person to resolve the conflicts or to close {name}"),
-        (false, true, _) => format!("needs a person to look at {name}, and to merge or close it"),
-        (false, false, true) => format!("needs a person to merge {name}"),
-        (false, false, false) => format!("kardinal merges {name} by itself"),
-    };
-    Wait { on: WaitOn::PullRequest, name, detail, eta: None, deadline: None, basis }
+    wait.detail(detail)
 }
 
-/// Whether something was written already; the gates are asked up to then.
-fn has_begun(journey: &Journey<'_>) -> bool {
-    journey.step.and_then(|step| step.status.as_ref()).and_then(promoted_commit).is_some()
+/// A pull request of which the step has not said yet how it stands.
+fn not_looked_at(journey: &Journey<'_>, status: Option<&PromotionStepStatus>, url: &str) -> Wait {
+    let number = status.and_then(pull_request_number).map(str::to_owned).or_else(|| number_of(url));
+    let reviewed =
+        journey.step.is_none_or(|step| step.spec.approval.unwrap_or_default() == Approval::PrReview);
+    let reason = if reviewed { reason::REVIEW } else { reason::MERGING };
+    pull_request_wait(number.and_then(|number| number.parse().ok()), Some(url), reason)
 }
 
 /// The digits at the end of a pull request's URL.
@@ -216,10 +210,16 @@ fn number_of(url: &str) -> Option<String> {
 }
 
 fn health(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
-    let entry = journey.entry();
-    let said = journey.step.and_then(|step| step.status.as_ref()?.message.clone());
-    let said = said.or_else(|| entry?.message.clone());
-    let (mut eta, mut deadline) = (None, None);
+    let subject = Subject::new(journey.environment.as_str());
+    let begun = || Wait::new(WaitOn::Health, reason::BEGUN, subject, Who::Outside);
+    let wait = own(journey, WaitOn::Health).cloned();
+    let said = wait.as_ref().map(|wait| match wait.reason.as_str() {
+        reason::CHECKING => wait.detail.clone(),
+        _ => sentence(wait),
+    });
+    let told = || journey.step.and_then(|step| step.status.as_ref()?.message.clone());
+    let said = said.or_else(told).or_else(|| journey.entry()?.message.clone());
+    let (mut until, mut deadline) = (None, None);
     let basis = match journey.step.and_then(ending) {
         Some(Ending::Open) => {
             "the time of the check does not run while nothing is known of the environment".to_owned()
@@ -229,25 +229,18 @@ fn health(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
             format!("no later than {at:.0}, or it fails ({})", left(at, world.now))
         }
         Some(Ending::Counts(at)) => {
-            eta = Some(at);
+            until = Some(at);
             format!("without a proof it counts as verified at {at:.0}")
         }
         None => "it goes on as soon as the environment is healthy".to_owned(),
     };
-    Some(Wait {
-        on: WaitOn::Health,
-        name: journey.environment.clone(),
-        detail: wanted(journey, said.as_deref()),
-        eta,
-        deadline,
-        basis,
-    })
+    let wait = wait.unwrap_or_else(begun).detail(wanted(journey, said.as_deref())).basis(basis);
+    Some(Wait { until, deadline, ..wait })
 }
 
 /// What the environment shall run, and what was seen of it last.
 fn wanted(journey: &Journey<'_>, said: Option<&str>) -> String {
     let version = display_version(&kardinal_policy::version(&journey.bundle.spec));
-    let said = said.map(|said| said.strip_prefix("checking health: ").unwrap_or(said));
     format!("wants {version}: {}", said.unwrap_or("nothing was seen of the environment yet"))
 }
 
@@ -270,14 +263,9 @@ fn upstreams(journey: &Journey<'_>, before: &[Promotion]) -> Vec<Wait> {
             .iter()
             .find(|promotion| promotion.environment == *name && promotion.bundle.as_deref() == Some(bundle));
         let detail = known.map_or_else(|| "is not verified yet".to_owned(), |known| known.result.clone());
-        Wait {
-            on: WaitOn::Upstream,
-            name: name.clone(),
-            detail,
-            eta: None,
-            deadline: None,
-            basis: format!("follows when {name} is verified"),
-        }
+        Wait::new(WaitOn::Upstream, reason::NOT_VERIFIED, Subject::new(name.as_str()), Who::Kardinal)
+            .detail(detail)
+            .basis(format!("follows when {name} is verified"))
     })
     .collect()
 }
@@ -285,14 +273,7 @@ fn upstreams(journey: &Journey<'_>, before: &[Promotion]) -> Vec<Wait> {
 /// A Bundle that has no Graph because the API server does not take it.
 fn unaccepted(journey: &Journey<'_>) -> Option<Wait> {
     let said = refusal(&journey.bundle).filter(|_| journey.graph.is_none())?;
-    Some(Wait {
-        on: WaitOn::Action,
-        name: "ActionNeeded".to_owned(),
-        detail: said.to_owned(),
-        eta: None,
-        deadline: None,
-        basis: REFUSAL_REMEDY.to_owned(),
-    })
+    Some(action_needed(said).basis(REFUSAL_REMEDY))
 }
 
 /// kardinal's own next move, as the step, the Graph or the Bundle tells it.
@@ -310,12 +291,5 @@ fn controller(journey: &Journey<'_>) -> Wait {
             (None, None) => "no controller has looked at the Bundle yet".to_owned(),
         }
     });
-    Wait {
-        on: WaitOn::Controller,
-        name: "kardinal".to_owned(),
-        detail,
-        eta: None,
-        deadline: None,
-        basis: "kardinal does it next; `kardinal doctor` tells whether it runs".to_owned(),
-    }
+    next(detail).basis("kardinal does it next; `kardinal doctor` tells whether it runs")
 }

@@ -4,9 +4,10 @@ use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStepStatus, TaskState, TaskStatus};
 
 use super::tasks::{Task, TaskKind};
-use super::{Note, Plan, Snapshot, change, organisation};
+use super::{Note, Plan, Snapshot, change, organisation, why};
 use crate::seal::Claim;
 use kardinal_planner::condition::{self, NewCondition, Truth};
+use kardinal_planner::why::Wait;
 
 /// The uid of the Bundle that the step began with: another one may get the same name.
 pub(super) const BUNDLE_UID: &str = "bundleUid";
@@ -123,13 +124,33 @@ impl<'a> Draft<'a> {
         self.status.outputs.insert(key.to_owned(), value.into());
     }
 
-    pub(super) fn say(&mut self, message: impl Into<String>) {
+    /// Says how the step has ended. Nothing is waited for then.
+    fn end(&mut self, state: PromotionState, message: impl Into<String>) {
+        self.status.state = Some(state);
+        self.status.waits = Vec::new();
+        self.status.message = Some(message.into());
+    }
+
+    /// Says what is waited for, the most important first.
+    pub(super) fn wait(&mut self, waits: impl IntoIterator<Item = Wait>) {
+        self.status.waits = waits.into_iter().collect();
+        self.status.message = Some(why::message(&self.status.waits));
+    }
+
+    /// Says what kardinal does next.
+    pub(super) fn go_on(&mut self, next: impl Into<String>) {
+        self.wait([why::next(next)]);
+    }
+
+    /// Says what has become known of a step that is over.
+    pub(super) fn add(&mut self, message: impl Into<String>) {
+        self.status.waits = Vec::new();
         self.status.message = Some(message.into());
     }
 
     /// Says what holds the step. A change that is held has not begun: what happens meanwhile is not its doing.
-    pub(super) fn hold(&mut self, why: impl Into<String>) {
-        self.say(why);
+    pub(super) fn hold(&mut self, waits: impl IntoIterator<Item = Wait>) {
+        self.wait(waits);
         // What cannot be sealed must not change what the seal covers.
         if self.status.state == Some(PromotionState::Promoting) && self.snapshot.key.is_some() {
             let running = self.status.steps.iter_mut().filter(|task| task.state == TaskState::InProgress);
@@ -142,9 +163,14 @@ impl<'a> Draft<'a> {
         self.notes.push(Note { warning: true, reason: reason.to_owned(), message: message.into() });
     }
 
-    pub(super) fn enter(&mut self, state: PromotionState, message: impl Into<String>) {
+    pub(super) fn enter(&mut self, state: PromotionState, waits: impl IntoIterator<Item = Wait>) {
         self.status.state = Some(state);
-        self.say(message);
+        self.wait(waits);
+    }
+
+    /// Ends the step well.
+    pub(super) fn verified(&mut self, message: impl Into<String>) {
+        self.end(PromotionState::Verified, message);
     }
 
     /// Keeps in mind for which Bundle the step works: one that is made anew under the same name is another one.
@@ -198,7 +224,7 @@ impl<'a> Draft<'a> {
         }
         self.unblock();
         self.status.failed_at.get_or_insert(self.snapshot.now);
-        self.enter(PromotionState::Failed, message);
+        self.end(PromotionState::Failed, message);
     }
 
     /// Goes on to the next task: its kind decides the state. `told` is what has come of the one before, if anything.
@@ -212,7 +238,7 @@ impl<'a> Draft<'a> {
             self.status.current_step_index = None;
             self.status.verified_at = Some(self.snapshot.now);
             self.status.seal = self.seal();
-            self.enter(PromotionState::Verified, if told.is_empty() { "all tasks are done" } else { told });
+            self.verified(if told.is_empty() { "all tasks are done" } else { told });
             return;
         };
         self.status.current_step_index = u32::try_from(index).ok();
@@ -222,22 +248,23 @@ impl<'a> Draft<'a> {
                 self.touch(index, TaskState::InProgress, None);
             }
         }
-        let (state, message) = match &task.kind {
-            TaskKind::WaitForMerge => (PromotionState::WaitingForMerge, "waiting for the merge".to_owned()),
+        let next = |message: &str| (PromotionState::Promoting, why::next(message));
+        let (state, wait) = match &task.kind {
+            TaskKind::WaitForMerge => (PromotionState::WaitingForMerge, why::next("waiting for the merge")),
             TaskKind::HealthCheck => {
                 let now = self.snapshot.now;
                 self.status.promoted_at = self.status.promoted_at.or(Some(now));
-                let told = if told.is_empty() { String::new() } else { format!("{told}; ") };
-                (PromotionState::HealthChecking, format!("{told}checking health"))
+                let environment = &self.snapshot.step.spec.environment;
+                (PromotionState::HealthChecking, why::health(environment, why::reason::BEGUN, told))
             }
             TaskKind::Push => {
                 let branch = change::target_branch(self.snapshot.step, tasks);
-                (PromotionState::Promoting, format!("pushing the change to `{branch}`"))
+                next(&format!("pushing the change to `{branch}`"))
             }
-            TaskKind::OpenPullRequest => (PromotionState::Promoting, "opening the pull request".to_owned()),
-            _ => (PromotionState::Promoting, format!("calling `{}`", task.name)),
+            TaskKind::OpenPullRequest => next("opening the pull request"),
+            _ => next(&format!("calling `{}`", task.name)),
         };
-        self.enter(state, message);
+        self.enter(state, [wait]);
     }
 
     /// Proves that the controller itself has come to this end.
@@ -262,7 +289,7 @@ impl<'a> Draft<'a> {
         self.warn_if_new(BLOCKED, message);
         // What a step has come to stays its message, even if clearing up after it is not permitted.
         if self.status.state != Some(PromotionState::Failed) {
-            self.say(message);
+            self.wait([why::action(message)]);
         }
     }
 

@@ -7,9 +7,10 @@ use kardinal_policy::{GATE_TEMPLATE_LABEL, Scope, freshness};
 
 use super::draft::{self, output};
 use super::organisation::Answer;
-use super::{Hold, Organisation, PullRequest, Snapshot, change, check, late, waiting};
+use super::{Hold, Organisation, PullRequest, Snapshot, change, check, late, waiting, why};
 use crate::policy_gate::READY;
 use kardinal_planner::condition::{self, Truth};
+use kardinal_planner::why::Wait;
 
 /// Under this name the evidence tells that a merge disregarded a pause.
 const PAUSED: &str = "paused";
@@ -53,14 +54,14 @@ pub(super) fn required<'a>(snapshot: &'a Snapshot<'_>) -> impl Iterator<Item = G
 }
 
 /// What stands in the way of the first side effect; `None` when nothing does. Old answers do not count.
-pub(super) fn blocker(snapshot: &Snapshot<'_>) -> Option<String> {
+pub(super) fn blocker(snapshot: &Snapshot<'_>) -> Option<Wait> {
     required(snapshot).find_map(|gate| gate.blocker(snapshot.step, snapshot.now))
 }
 
 /// The gates that are closed, by the names that people know.
-pub(super) fn closed(snapshot: &Snapshot<'_>) -> Vec<String> {
+pub(super) fn closed(snapshot: &Snapshot<'_>) -> Vec<Wait> {
     let closed = required(snapshot).filter(|gate| !gate.is_open(snapshot.step, snapshot.now));
-    closed.map(|gate| gate.title().to_owned()).collect()
+    closed.map(|gate| gate.wait()).collect()
 }
 
 /// What the gates said at the moment the promotion passed them.
@@ -307,6 +308,20 @@ impl<'a> Gate<'a> {
         }
     }
 
+    /// What is waited for while it is closed.
+    fn wait(&self) -> Wait {
+        let title = self.title();
+        match self.source {
+            Source::Organisation(answer) => why::closed(title, &answer.reason, answer.opens_at),
+            Source::Instance(None) => why::gate(title, why::reason::MISSING, "it does not exist"),
+            Source::Instance(Some(gate)) => {
+                let reason = self.reason().or(gate.spec.message.as_deref()).unwrap_or("it is closed");
+                let opens_at = gate.status.as_ref().and_then(|status| status.next_change_at);
+                why::closed(title, reason, opens_at)
+            }
+        }
+    }
+
     /// The answer in one word.
     pub(super) fn word(&self, step: &PromotionStep, now: Timestamp) -> &'static str {
         let answered = match self.source {
@@ -323,30 +338,28 @@ impl<'a> Gate<'a> {
     }
 
     /// What stands in the way. The organisation's own gates are asked elsewhere, at every change.
-    fn blocker(&self, step: &PromotionStep, now: Timestamp) -> Option<String> {
+    fn blocker(&self, step: &PromotionStep, now: Timestamp) -> Option<Wait> {
         let Source::Instance(found) = self.source else { return None };
         let title = self.title();
         let Some(gate) = found else {
-            return Some(format!("waiting for gate `{title}`: it does not exist"));
+            return Some(why::gate(title, why::reason::MISSING, "it does not exist"));
         };
         if is_overridden(gate, step, now) {
             return None;
         }
         let status = gate.status.as_ref();
         let Some(asked) = status.and_then(|status| status.last_evaluated_at) else {
-            return Some(format!("waiting for gate `{title}`: it was not evaluated yet"));
+            return Some(why::gate(title, why::reason::NOT_ASKED, "it was not evaluated yet"));
         };
         if !is_ready(gate) {
-            let reason = self.reason().or(gate.spec.message.as_deref()).unwrap_or("it is closed");
-            return Some(format!("held by gate `{title}`: {reason}"));
+            return Some(self.wait());
         }
         let longest = freshness(&gate.spec);
         let age = now.duration_since(asked);
         (age >= longest).then(|| {
             let (age, longest) = (duration(age), duration(longest));
-            format!(
-                "waiting for gate `{title}`: its last answer is {age} old, and must be newer than {longest}"
-            )
+            let detail = format!("its last answer is {age} old, and must be newer than {longest}");
+            why::gate(title, why::reason::NOT_ASKED, detail)
         })
     }
 }

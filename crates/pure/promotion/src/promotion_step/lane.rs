@@ -5,14 +5,15 @@
 
 use kardinal_api::kardinal::{PromotionState, PromotionStep, TaskState};
 use kardinal_object::age;
+use kardinal_planner::why::Wait;
 
-use super::Snapshot;
 use super::draft::{self, output};
+use super::{Snapshot, why};
 
 /// Why a step has to wait for another one.
 pub(super) struct Taken {
     /// Who is in the way, and with what.
-    pub(super) message: String,
+    pub(super) wait: Wait,
     /// Whether the step keeps its own claim while it waits: it was there first, and the others have done nothing yet.
     pub(super) keeps: bool,
 }
@@ -23,15 +24,15 @@ pub(super) fn taken(snapshot: &Snapshot<'_>) -> Option<Taken> {
     let holder = all().min_by_key(|other| age(&other.metadata))?;
     let keeps = all().all(|other| !has_begun(other) && age(&snapshot.step.metadata) < age(&other.metadata));
     let (name, environment) = (&holder.spec.bundle_ref, &holder.spec.environment);
-    Some(Taken { message: format!("waiting for `{name}` to leave `{environment}`: {}", deed(holder)), keeps })
+    Some(Taken { wait: why::ahead(name, environment, &activity(holder)), keeps })
 }
 
-/// The step that has the environment while a Bundle wants to get in; of several the one that came first.
-pub(crate) fn holder<'a>(
-    takes_back: bool,
-    others: impl Iterator<Item = &'a PromotionStep>,
-) -> Option<&'a PromotionStep> {
-    others.filter(|other| occupies(other, takes_back)).min_by_key(|other| age(&other.metadata))
+/// What a Bundle waits for that wants to get in while one of these steps has the environment; of several the one that came
+/// first.
+pub(crate) fn ahead<'a>(takes_back: bool, others: impl Iterator<Item = &'a PromotionStep>) -> Option<Wait> {
+    let holder =
+        others.filter(|other| occupies(other, takes_back)).min_by_key(|other| age(&other.metadata))?;
+    Some(why::ahead(&holder.spec.bundle_ref, &holder.spec.environment, &activity(holder)))
 }
 
 /// Whether a step may still have to wait for others.
@@ -41,7 +42,7 @@ pub fn is_outside(step: &PromotionStep) -> bool {
 }
 
 /// What a step does in the environment that it has.
-pub(crate) fn deed(step: &PromotionStep) -> String {
+fn activity(step: &PromotionStep) -> String {
     let status = step.status.as_ref();
     let number = status.and_then(|status| output(status, draft::PR_NUMBER)).unwrap_or("?");
     match status.and_then(|status| status.state) {
@@ -69,7 +70,7 @@ fn occupies(step: &PromotionStep, takes_back: bool) -> bool {
 }
 
 /// Whether a step has done something that can be seen.
-pub(super) fn has_begun(step: &PromotionStep) -> bool {
+pub(crate) fn has_begun(step: &PromotionStep) -> bool {
     let tasks = step.status.iter().flat_map(|status| &status.steps);
     tasks.into_iter().any(|task| task.state == TaskState::Completed)
 }

@@ -8,7 +8,9 @@ use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStep};
 
 use super::draft::{self, Draft};
 use super::tasks::{Task, TaskKind, opens_pull_request, tasks};
-use super::{Plan, PullRequest, PullRequestState, Snapshot, change, gates, organisation, promoting, waiting};
+use super::{
+    Plan, PullRequest, PullRequestState, Snapshot, change, gates, organisation, promoting, waiting, why,
+};
 
 /// How long after its end a step looks for a merge of its pull request without having heard of one.
 const LOOK_BACK: SignedDuration = SignedDuration::from_hours(7 * 24);
@@ -63,7 +65,7 @@ pub(super) fn go_on_from_merge(
     draft.set_output(draft::BRANCH, change::branch_of(snapshot.step));
     draft.set_output(draft::CHANGED, "true");
     draft.remember_bundle(bundle);
-    draft.enter(PromotionState::WaitingForMerge, told);
+    draft.enter(PromotionState::WaitingForMerge, [why::next(told)]);
     waiting::settle(draft, snapshot, found);
 }
 
@@ -155,7 +157,7 @@ fn merged_meanwhile(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: &Pull
         found.number
     );
     draft.warn("MergedMeanwhile", told.clone());
-    draft.say(told);
+    draft.add(told);
 }
 
 /// The step stays failed; what it had come to, the merge and what that has passed over are all on record.
@@ -184,7 +186,7 @@ fn merged_all_the_same(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: &P
     if after_the_end {
         draft.warn("MergedAfterTheEnd", told.clone());
     }
-    draft.say(told);
+    draft.add(told);
 }
 
 /// Whether the promotion had failed before this second, as far as its status tells. Forges tell times in whole seconds: of

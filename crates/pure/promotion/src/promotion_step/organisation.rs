@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{Approval, Bundle, BundleType, GateStage, Pipeline, PolicyGate, PromotionStep};
 use kardinal_object::name_of;
+use kardinal_planner::why::Wait;
 use kardinal_policy::{
     EnvironmentFacts, Facts, Target, at_place, decide, detail, guards, is_skip_permission, recheck_interval,
     shows_organisation, speaks_for_organisation,
@@ -16,7 +17,7 @@ use kardinal_vcs::Written;
 
 use super::draft::Draft;
 use super::tasks::{Task, TaskKind, tasks};
-use super::{Effect, Plan, Snapshot, change, pending};
+use super::{Effect, Plan, Snapshot, change, pending, why};
 use crate::bundle::{Route, is_made_from, template_of};
 use crate::policy_gate::is_released;
 use crate::seal::{Door, Key, Place, trusted, trusted_previous};
@@ -59,6 +60,8 @@ pub(super) struct Answer {
     pub(super) asked_at: Timestamp,
     /// When somebody last wrote what the gate asks.
     pub(super) changed_at: Option<Timestamp>,
+    /// When a closed gate opens by itself.
+    pub(super) opens_at: Option<Timestamp>,
     /// When to ask again although nothing else happens.
     wake: Timestamp,
 }
@@ -146,6 +149,7 @@ impl Asked {
             namespace: template.metadata.namespace.clone().unwrap_or_default(),
             expression: template.spec.expression.clone(),
             ready: verdict.ready,
+            opens_at: verdict.next_change.filter(|_| !verdict.ready),
             reason: verdict.reason,
             detail: detail(&template.spec, &facts),
             asked_at: now,
@@ -334,24 +338,21 @@ pub(super) fn changes_git(effect: &Effect) -> bool {
 }
 
 /// What keeps the step from changing Git; `None` when the organisation has nothing against it.
-pub(super) fn blocker(snapshot: &Snapshot<'_>) -> Option<String> {
+pub(super) fn blocker(snapshot: &Snapshot<'_>) -> Option<Wait> {
     if snapshot.bundle.is_none() {
-        return Some(format!("waiting for Bundle `{}`: it does not exist", snapshot.step.spec.bundle_ref));
+        return Some(why::bundle(&snapshot.step.spec.bundle_ref, why::reason::MISSING));
     }
     let organisation = match snapshot.organisation {
         Ok(organisation) => organisation,
-        Err(unknown) => return Some(format!("waiting for the organisation's gates: {unknown}")),
+        Err(unknown) => return Some(why::unknown_gates(unknown)),
     };
     let closed = organisation.answers().iter().find(|answer| !answer.ready)?;
-    Some(format!("held by gate `{}`: {}", closed.name, closed.reason))
+    Some(why::closed(&closed.name, &closed.reason, closed.opens_at))
 }
 
 /// The plan of a step that cannot know what the organisation says, and so does nothing at all.
 pub(super) fn unknown(snapshot: &Snapshot<'_>, why: &str) -> Plan {
-    Plan {
-        wake: Some(ask_again(snapshot)),
-        ..hold(snapshot, format!("waiting for the organisation's gates: {why}"))
-    }
+    Plan { wake: Some(ask_again(snapshot)), ..hold(snapshot, why::unknown_gates(why)) }
 }
 
 /// When to ask again for what could not be read.
@@ -360,8 +361,8 @@ pub(super) fn ask_again(snapshot: &Snapshot<'_>) -> Timestamp {
 }
 
 /// The plan of a step that may not change Git now.
-pub(super) fn hold(snapshot: &Snapshot<'_>, why: String) -> Plan {
+pub(super) fn hold(snapshot: &Snapshot<'_>, wait: Wait) -> Plan {
     let mut draft = Draft::new(snapshot);
-    draft.hold(why);
+    draft.hold([wait]);
     draft.plan()
 }

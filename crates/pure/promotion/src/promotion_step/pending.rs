@@ -4,9 +4,10 @@ use kardinal_api::kardinal::{Bundle, BundlePhase, EnvironmentStatus, PromotionSt
 
 use super::draft::{self, Draft};
 use super::tasks::{Task, tasks};
-use super::{Plan, Snapshot, gates, lane, late, organisation, promoting};
+use super::{Plan, Snapshot, gates, lane, late, organisation, promoting, why};
 use crate::bundle::UPSTREAMS_ANNOTATION;
 use crate::seal::proven_at;
+use kardinal_planner::why::Wait;
 
 /// What the step before must have come to.
 const VERIFIED: &str = "Verified";
@@ -23,7 +24,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
         return plan;
     }
     match ready(snapshot) {
-        Err(waiting) => draft.enter(PromotionState::Pending, waiting),
+        Err(waits) => draft.enter(PromotionState::Pending, waits),
         Ok(bundle) => match tasks(&snapshot.step.spec, bundle.spec.kind()) {
             Ok(tasks) => start(&mut draft, snapshot, bundle, &tasks),
             Err(problem) => {
@@ -66,7 +67,7 @@ fn take_over(draft: &mut Draft<'_>, bundle: &Bundle, record: &EnvironmentStatus)
     if record.state == Some(PromotionState::Verified) {
         draft.status.verified_at = record.verified_at;
         draft.status.seal = record.seal.clone();
-        draft.enter(PromotionState::Verified, "verified before, by a step that is gone");
+        draft.verified("verified before, by a step that is gone");
         return;
     }
     if record.rejected == Some(true) {
@@ -88,41 +89,46 @@ fn start(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, bundle: &Bundle, tasks:
 }
 
 /// The Bundle, when it may be promoted now; else what is waited for.
-fn ready<'a>(snapshot: &Snapshot<'a>) -> Result<&'a Bundle, String> {
-    let bundle = usable_bundle(snapshot)?;
+fn ready<'a>(snapshot: &Snapshot<'a>) -> Result<&'a Bundle, Vec<Wait>> {
+    let bundle = usable_bundle(snapshot).map_err(one)?;
     let spec = &snapshot.step.spec;
     if let Some(upstream) = spec.upstream_verified.as_deref().filter(|state| *state != VERIFIED) {
         let names = upstreams(snapshot);
-        let who = if names.is_empty() { "the environment before".to_owned() } else { names };
-        return Err(match upstream {
-            "" => format!("waiting for {who} to be Verified"),
-            _ => format!("waiting for {who} to be Verified: it is {upstream}"),
-        });
+        let names = names.split(',').filter(|name| !name.is_empty());
+        return Err(why::upstreams(names, upstream));
     }
-    may_begin(snapshot)?;
-    lane::taken(snapshot).map_or(Ok(bundle), |taken| Err(taken.message))
+    may_begin(snapshot).map_err(one)?;
+    lane::taken(snapshot).map_or(Ok(bundle), |taken| Err(one(taken.wait)))
+}
+
+fn one(wait: Wait) -> Vec<Wait> {
+    vec![wait]
 }
 
 /// The Bundle, unless it is gone or a newer one has taken its place.
-pub(super) fn usable_bundle<'a>(snapshot: &Snapshot<'a>) -> Result<&'a Bundle, String> {
+pub(super) fn usable_bundle<'a>(snapshot: &Snapshot<'a>) -> Result<&'a Bundle, Wait> {
     let name = &snapshot.step.spec.bundle_ref;
     let Some(bundle) = snapshot.bundle else {
-        return Err(format!("waiting for Bundle `{name}`: it does not exist"));
+        return Err(why::bundle(name, why::reason::MISSING));
     };
     match bundle.status.as_ref().and_then(|status| status.phase) {
-        Some(BundlePhase::Superseded) => {
-            Err(format!("Bundle `{name}` is superseded: a newer one has taken its place"))
-        }
+        Some(BundlePhase::Superseded) => Err(why::bundle(name, why::reason::SUPERSEDED)),
         _ => Ok(bundle),
     }
 }
 
 /// What must hold right before the first side effect, and not only when the step left Pending.
-pub(super) fn may_begin(snapshot: &Snapshot<'_>) -> Result<(), String> {
-    if let Some(hold) = &snapshot.hold {
-        return Err(format!("held: {}", hold.why));
+pub(super) fn may_begin(snapshot: &Snapshot<'_>) -> Result<(), Wait> {
+    if let Some(held) = held(snapshot) {
+        return Err(held);
     }
     organisation::blocker(snapshot).or_else(|| gates::blocker(snapshot)).map_or(Ok(()), Err)
+}
+
+/// What is waited for while the Pipeline is paused.
+pub(super) fn held(snapshot: &Snapshot<'_>) -> Option<Wait> {
+    let hold = snapshot.hold.as_ref()?;
+    Some(why::paused(&snapshot.step.spec.pipeline, &hold.why))
 }
 
 /// The direct upstream environments, as the step's annotation names them.

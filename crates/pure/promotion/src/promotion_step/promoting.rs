@@ -1,6 +1,7 @@
 //! A step that changes the world, task by task.
 
 use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStep, PromotionStepStatus};
+use kardinal_planner::why::Wait;
 use serde_json::{Map, Value, json};
 
 use super::draft::{self, Draft, output};
@@ -19,12 +20,12 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     }
     let bundle = match go_ahead(snapshot) {
         Ok(bundle) => bundle,
-        Err(Wait::Here(waiting)) => {
-            draft.hold(waiting);
+        Err(Stop::Stay(wait)) => {
+            draft.hold([wait]);
             return draft.plan();
         }
-        Err(Wait::Outside(waiting)) => {
-            draft.enter(PromotionState::Pending, waiting);
+        Err(Stop::StartOver(wait)) => {
+            draft.enter(PromotionState::Pending, [wait]);
             return draft.plan();
         }
     };
@@ -51,26 +52,26 @@ fn has_opened(snapshot: &Snapshot<'_>, status: &PromotionStepStatus) -> bool {
 }
 
 /// Why a step that is Promoting does not go on.
-enum Wait {
+enum Stop {
     /// It goes on from where it is.
-    Here(String),
+    Stay(Wait),
     /// It begins again: another one has the environment.
-    Outside(String),
+    StartOver(Wait),
 }
 
-fn go_ahead<'a>(snapshot: &Snapshot<'a>) -> Result<&'a Bundle, Wait> {
-    let bundle = pending::usable_bundle(snapshot).map_err(Wait::Here)?;
-    if let Some(hold) = &snapshot.hold {
-        return Err(Wait::Here(format!("held: {}", hold.why)));
+fn go_ahead<'a>(snapshot: &Snapshot<'a>) -> Result<&'a Bundle, Stop> {
+    let bundle = pending::usable_bundle(snapshot).map_err(Stop::Stay)?;
+    if let Some(held) = pending::held(snapshot) {
+        return Err(Stop::Stay(held));
     }
     if lane::has_begun(snapshot.step) {
         return Ok(bundle);
     }
-    pending::may_begin(snapshot).map_err(Wait::Here)?;
+    pending::may_begin(snapshot).map_err(Stop::Stay)?;
     match lane::taken(snapshot) {
         None => Ok(bundle),
-        Some(taken) if taken.keeps => Err(Wait::Here(taken.message)),
-        Some(taken) => Err(Wait::Outside(taken.message)),
+        Some(taken) if taken.keeps => Err(Stop::Stay(taken.wait)),
+        Some(taken) => Err(Stop::StartOver(taken.wait)),
     }
 }
 

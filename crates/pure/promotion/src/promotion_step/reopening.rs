@@ -4,20 +4,18 @@ use kardinal_api::kardinal::{PromotionState, TaskState};
 
 use super::draft::{self, Draft};
 use super::tasks::TaskKind;
-use super::{Plan, Snapshot, waiting};
+use super::{Plan, Snapshot, waiting, why};
 
 /// What a new pull request does not begin without: for which Bundle the step works, and when a check was green.
 const KEPT: [&str; 2] = [draft::BUNDLE_UID, draft::WAS_GREEN];
 
 /// Writes down that the forge does not know the pull request any more.
 pub(super) fn record(draft: &mut Draft<'_>) {
-    let message = match draft.output(draft::PR_NUMBER) {
-        Some(number) => format!("PR #{number} no longer exists: another one is opened"),
-        None => "the pull request no longer exists: another one is opened".to_owned(),
-    };
+    let number = draft.output(draft::PR_NUMBER).and_then(|number| number.parse().ok());
+    let gone = why::pull_request(number, None, why::reason::GONE);
     draft.set_output(draft::PR_STATE, draft::NONE);
-    draft.warn("PullRequestGone", message.clone());
-    draft.say(message);
+    draft.warn("PullRequestGone", why::sentence(&gone));
+    draft.wait([gone]);
 }
 
 /// Goes back to before the push: the branch may be gone, too, and what was pushed is found if it is not. Tasks of others

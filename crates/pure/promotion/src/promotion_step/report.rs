@@ -7,8 +7,9 @@ use super::draft::{self, Draft};
 use super::tasks::{Task, TaskKind, opens_pull_request, reviewed};
 use super::{
     CommitState, Effect, ImageMove, Note, Outcome, PullRequest, PullRequestState, Push, Retry, Snapshot,
-    body, change, check, gates, late, reopening, verifying, waiting,
+    body, change, check, gates, late, reopening, verifying, waiting, why,
 };
+use kardinal_planner::why::Wait;
 
 /// How often a custom task is called before a fault fails the step.
 const CALLS: u32 = 3;
@@ -28,9 +29,6 @@ const CONFLICT_AFTER: u32 = 3;
 const PATIENCE: u32 = 75;
 /// How many changed images or files are kept in the status.
 const CHANGES_LIMIT: usize = 50;
-
-/// How the message of a step ends while the world fails and the step tries again.
-pub(crate) const TRYING_AGAIN: &str = "; trying again";
 
 /// What to write, and when to try again.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,13 +64,13 @@ fn fold(
     attempt: u32,
 ) -> Option<SignedDuration> {
     match outcome {
-        Outcome::Held { message } => {
-            draft.hold(message);
+        Outcome::Held { why } => {
+            draft.hold(why.iter().cloned());
             // What holds it brings the next pass about; without a pause the same change would be built at once again.
             Some(pause(1))
         }
         Outcome::Overtaken { message } => {
-            draft.say(message);
+            draft.wait([overtaken(snapshot, message)]);
             if let Some(pull_request) = snapshot.pull_request {
                 draft.set_output(draft::FOREIGN_HEAD, pull_request.head.clone());
             }
@@ -106,7 +104,9 @@ fn fold(
         {
             refused(draft, snapshot, effect, (None, message), attempt)
         }
-        Outcome::Conflict { message, certain } => Some(conflict(draft, effect, (message, *certain), attempt)),
+        Outcome::Conflict { message, certain } => {
+            Some(conflict(draft, snapshot, effect, (message, *certain), attempt))
+        }
         Outcome::Refused { message, .. } if is_rebuild(effect) => {
             draft.block(&format!("{}: {message}", doing(effect)));
             Some(backoff(attempt, uid(snapshot)))
@@ -270,7 +270,7 @@ fn fault(draft: &mut Draft<'_>, effect: &Effect, message: &str) {
         return;
     }
     let Effect::CallTask(call) = effect else {
-        draft.say(format!("{}: {message}{TRYING_AGAIN}", doing(effect)));
+        draft.wait([why::outside(format!("{}: {message}", doing(effect)))]);
         return;
     };
     let name = draft.status.steps.get(call.index).map(|task| task.name.clone()).unwrap_or_default();
@@ -280,7 +280,7 @@ fn fault(draft: &mut Draft<'_>, effect: &Effect, message: &str) {
     } else {
         draft.set_output(draft::TASK_ATTEMPTS, call.attempt.to_string());
         draft.trouble(call.index, message);
-        draft.say(format!("calling `{name}`: {message}{TRYING_AGAIN}"));
+        draft.wait([why::outside(format!("calling `{name}`: {message}"))]);
     }
 }
 
@@ -491,13 +491,14 @@ fn rebuilt(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, outcome: &Outcome) {
     let base = base.clone().unwrap_or_default();
     draft.set_output(draft::CHANGES, changes(files, moves));
     draft.set_output(draft::REBUILT_ON, base.clone());
-    draft.say(format!("rebuilt on `{}` at {}", change::base_branch(snapshot.step), change::cut(&base, 7)));
+    draft.go_on(format!("rebuilt on `{}` at {}", change::base_branch(snapshot.step), change::cut(&base, 7)));
     draft.set_output(draft::BASE_COMMIT, base);
 }
 
 /// A merge that is refused because of a conflict, or because of what turns out to be one when it stays.
 fn conflict(
     draft: &mut Draft<'_>,
+    snapshot: &Snapshot<'_>,
     effect: &Effect,
     (message, certain): (&str, bool),
     attempt: u32,
@@ -506,11 +507,23 @@ fn conflict(
         draft.set_output(draft::CONFLICT, "true");
     }
     if certain {
-        draft.say(format!("{}: {message}", doing(effect)));
+        let detail = format!("{}: {message}", doing(effect));
+        draft.wait([match snapshot.pull_request {
+            Some(found) => waiting::request(found, why::reason::CONFLICT).detail(detail),
+            None => why::next(detail),
+        }]);
         return pause(1);
     }
     fault(draft, effect, message);
     pause(attempt)
+}
+
+/// Others have written to the step's own branch, and a person has to look at that.
+fn overtaken(snapshot: &Snapshot<'_>, message: &str) -> Wait {
+    match snapshot.pull_request {
+        Some(found) => waiting::request(found, why::reason::FOREIGN).detail(message),
+        None => why::next(message),
+    }
 }
 
 fn done(task: &Task, told: &str) -> String {

@@ -18,6 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{
     Bundle, PolicyGate, PromotionState, PromotionStep, PromotionStepStatus, TaskState,
 };
+use kardinal_planner::why::Who;
 use serde_json::{Value, json};
 
 use super::*;
@@ -180,6 +181,7 @@ impl Scene {
     }
 
     fn write(&mut self, status: Option<PromotionStepStatus>) {
+        status.iter().for_each(|status| says_what_it_waits_for(&self.step, status));
         if let Some(status) = status {
             // What is written must survive the wire.
             let wire = serde_json::to_value(&status).unwrap();
@@ -250,6 +252,28 @@ impl Scene {
         self.tell(&commit, committed());
         assert_eq!(self.state(), PromotionState::HealthChecking);
         self
+    }
+}
+
+/// Whatever a step has come to: while it goes on, its status says what it waits for, and whose turn it is, as data; the
+/// message says the same in words. Where it has ended it waits for nothing but what keeps it from being cleared up.
+fn says_what_it_waits_for(step: &PromotionStep, status: &PromotionStepStatus) {
+    let is_leaving = step.metadata.deletion_timestamp.is_some();
+    match status.state {
+        None => {}
+        Some(_) if is_leaving && status.waits.is_empty() => {}
+        Some(PromotionState::Verified | PromotionState::Failed) if !is_leaving => {
+            assert_eq!(status.waits, [], "{status:#?}")
+        }
+        Some(_) => {
+            assert!(!status.waits.is_empty(), "{status:#?}");
+            assert_eq!(status.message.as_deref(), Some(why::message(&status.waits).as_str()));
+            for wait in &status.waits {
+                assert!(!wait.reason.is_empty() && !wait.subject.name.is_empty(), "{wait:?}");
+                let ends_by_time = wait.until.is_some() || wait.deadline.is_some();
+                assert!(ends_by_time || wait.who != Who::Time, "{wait:?}");
+            }
+        }
     }
 }
 

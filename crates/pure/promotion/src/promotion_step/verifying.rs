@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use super::draft::{self, Draft, output};
 use super::tasks::{Task, TaskKind};
-use super::{Plan, Snapshot, change, gates, promoted_commit, waiting};
+use super::{Plan, Snapshot, change, gates, promoted_commit, waiting, why};
+use kardinal_planner::why::Wait;
+
 use crate::health::{self, Adapter, Baseline, Expected, HealthFacts, Unknown, Verdict};
 
 /// How long an environment may take to become healthy.
@@ -78,6 +80,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
         _ => drop(draft.status.outputs.remove(UNPROVEN)),
     }
     let mut wake = None;
+    let seen = |reason: &str, detail: &str| why::health(&snapshot.step.spec.environment, reason, detail);
     // A cluster elsewhere can go away without a word.
     let elsewhere = snapshot.step.spec.health.as_ref().is_some_and(|health| health.cluster.is_some());
     let next_look = if elsewhere { deadline.min(soon(snapshot, ELSEWHERE)) } else { deadline };
@@ -98,7 +101,8 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
             draft.advance(&tasks, &told);
         }
         Verdict::Unproven(reason) => {
-            draft.say(format!("not proven yet: {reason}; without a proof it counts from {deadline:.0} on"));
+            let counts = Wait { until: Some(deadline), ..seen(why::reason::NOT_PROVEN, &reason) };
+            draft.wait([counts]);
             wake = Some(next_look);
         }
         other if snapshot.now >= deadline => {
@@ -106,11 +110,11 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
             draft.fail(health_task(&tasks), format!("not healthy after {timeout}: {}", other.reason()));
         }
         Verdict::Degraded(reason) => {
-            draft.say(format!("degraded: {reason}"));
+            draft.wait([Wait { deadline: Some(deadline), ..seen(why::reason::DEGRADED, &reason) }]);
             wake = Some(next_look);
         }
         other => {
-            draft.say(format!("checking health: {}", other.reason()));
+            draft.wait([Wait { deadline: Some(deadline), ..seen(why::reason::CHECKING, other.reason()) }]);
             wake = Some(next_look);
         }
     }
@@ -134,9 +138,8 @@ fn unknown(mut draft: Draft<'_>, why: &Unknown) -> Plan {
             draft.unblock();
             let since = draft.unreachable(why);
             // Nobody knows when it went away, only when it was asked in vain.
-            draft.say(format!(
-                "health is unknown: the cluster cannot be reached, which was noticed at {since:.0}: {why}"
-            ));
+            let environment = &draft.snapshot().step.spec.environment;
+            draft.wait([why::unreachable(environment, why, since)]);
         }
     }
     draft.set_output(draft::HEALTH_UNKNOWN, "true");

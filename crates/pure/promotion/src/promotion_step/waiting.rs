@@ -7,9 +7,10 @@ use super::draft::{self, Draft, output};
 use super::tasks::{TYPES, Task, TaskKind, may_open_pull_request, reviewed, tasks};
 use super::{
     CommitOrder, CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change, check,
-    gates, late, organisation, pending, reopening,
+    gates, late, organisation, pending, reopening, why,
 };
 use kardinal_planner::problem::listed;
+use kardinal_planner::why::Wait;
 
 /// Forges cut longer descriptions of a commit status, or refuse them.
 const DESCRIPTION_LIMIT: usize = 140;
@@ -155,20 +156,23 @@ fn commit_status(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> (Commit
         return (CommitState::Pending, change::cut(&strange, DESCRIPTION_LIMIT).to_owned());
     }
     if let Err(unusable) = pending::usable_bundle(snapshot) {
-        return (CommitState::Pending, change::cut(&unusable, DESCRIPTION_LIMIT).to_owned());
+        return (CommitState::Pending, change::cut(&why::sentence(&unusable), DESCRIPTION_LIMIT).to_owned());
     }
     let closed = gates::closed(snapshot);
-    let (state, description) = match (&snapshot.hold, closed.as_slice()) {
-        (Some(hold), _) => (CommitState::Pending, format!("held: {}", hold.why)),
+    let (state, description) = match (pending::held(snapshot), closed.as_slice()) {
+        (Some(held), _) => (CommitState::Pending, why::sentence(&held)),
         (None, []) => match organisation::blocker(snapshot) {
             // Nobody could ask them.
-            Some(why) => (CommitState::Pending, why),
+            Some(unknown) => (CommitState::Pending, why::sentence(&unknown)),
             None if gates::required(snapshot).next().is_none() => {
                 (CommitState::Success, "no gates guard this environment".to_owned())
             }
             None => (CommitState::Success, "all gates are open".to_owned()),
         },
-        (None, closed) => (CommitState::Pending, format!("held by {}", closed.join(", "))),
+        (None, closed) => {
+            let names: Vec<&str> = closed.iter().map(|gate| gate.subject.name.as_str()).collect();
+            (CommitState::Pending, format!("held by {}", names.join(", ")))
+        }
     };
     (state, change::cut(&description, DESCRIPTION_LIMIT).to_owned())
 }
@@ -192,8 +196,7 @@ pub(super) fn settle(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_reques
     let number = pull_request.number;
     match pull_request.state {
         PullRequestState::Open => {
-            let message = open_message(snapshot, pull_request);
-            draft.say(message);
+            draft.wait(while_open(snapshot, pull_request));
         }
         // Our own doing, of which the record got lost.
         PullRequestState::Closed if draft.output(draft::REBUILT_ON) == Some(draft::NOTHING) => {
@@ -272,25 +275,37 @@ pub(super) fn record(draft: &mut Draft<'_>, pull_request: &PullRequest) {
     draft.status.pr_url = Some(pull_request.url.clone());
 }
 
-fn open_message(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> String {
-    let number = pull_request.number;
+/// What is waited for while the pull request is open: what holds it, then whoever merges it.
+fn while_open(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> Vec<Wait> {
     let base = change::base_branch(snapshot.step);
     let strange = foreign(snapshot, pull_request);
     if pull_request.mergeable == Some(false) && strange.is_some() && pull_request.base == base {
-        return format!(
-            "PR #{number} has conflicts with `{base}`, and somebody has pushed to its branch: resolve them there and \
-             merge it, or close it"
+        let detail = format!(
+            "PR #{} has conflicts with `{base}`, and somebody has pushed to its branch: resolve them there and merge \
+             it, or close it",
+            pull_request.number
         );
+        return vec![request(pull_request, why::reason::CONFLICT).detail(detail)];
     }
-    match (&snapshot.hold, strange) {
-        (Some(hold), _) => format!("held: {}; PR #{number} waits", hold.why),
-        (None, Some(strange)) => format!("PR #{number} waits for a person to look at it: {strange}"),
-        (None, None) => match gates::closed(snapshot).as_slice() {
-            [] if reviewed(&snapshot.step.spec) => format!("waiting for PR #{number} to be merged"),
-            [] => format!("merging PR #{number}"),
-            closed => format!("PR #{number} waits: held by {}", closed.join(", ")),
-        },
+    let held = pending::held(snapshot);
+    if let (None, Some(strange)) = (&held, &strange) {
+        let number = pull_request.number;
+        let detail = format!("PR #{number} waits for a person to look at it: {strange}");
+        return vec![request(pull_request, why::reason::FOREIGN).detail(detail)];
     }
+    let reason = match strange.is_some() {
+        true => why::reason::FOREIGN,
+        false if reviewed(&snapshot.step.spec) => why::reason::REVIEW,
+        false => why::reason::MERGING,
+    };
+    let mut waits: Vec<Wait> = held.into_iter().collect();
+    waits.extend(gates::closed(snapshot));
+    waits.push(request(pull_request, reason));
+    waits
+}
+
+pub(super) fn request(pull_request: &PullRequest, reason: &str) -> Wait {
+    why::pull_request(Some(pull_request.number), Some(&pull_request.url), reason)
 }
 
 fn merged(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullRequest) {

@@ -8,7 +8,7 @@ use kardinal_cluster::Answer;
 use kardinal_git::{Author, ChangeError, Committed, Order};
 use kardinal_promotion::promotion_step::{
     CommitOrder, CommitState, Effect, FINALIZER, MANAGER, Outcome, PullRequest, PullRequestOrder,
-    PullRequestState, Push, Retry, objection,
+    PullRequestState, Push, Retry, objection, why,
 };
 use kardinal_scm as scm;
 
@@ -163,7 +163,9 @@ async fn object(
     files: &[String],
 ) -> Option<Outcome> {
     let Ok(now) = observe::observe(controller, &observation.key).await else {
-        return Some(Outcome::Held { message: "what allowed the change cannot be seen any more".to_owned() });
+        return Some(Outcome::Held {
+            why: vec![why::next("what allowed the change cannot be seen any more")],
+        });
     };
     let objection = objection(&now.snapshot(), effect, files);
     if objection.is_none() {

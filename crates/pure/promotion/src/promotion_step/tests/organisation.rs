@@ -4,6 +4,7 @@ use kardinal_api::kardinal::{Pipeline, PromotionStepGit};
 
 use super::*;
 use crate::promotion_step::body::fingerprint;
+use crate::promotion_step::why;
 use crate::seal::{Claim, Door, Place, trusted, trusted_previous};
 
 pub(super) fn gate(expression: &str, created: &str) -> PolicyGate {
@@ -294,7 +295,7 @@ fn what_closes_before_the_push_holds_it_and_a_strange_file_refuses_it() {
         Scene { step: scene.step.clone(), ..Scene::new(json!({})) }.asked(&[gate("false", BEFORE)]);
     let answer = objection(&shut.snapshot(), &effect, &inside);
     assert!(
-        matches!(&answer, Some(Outcome::Held { message }) if message.contains("held by gate")),
+        matches!(&answer, Some(Outcome::Held { why }) if why::message(why).contains("held by gate")),
         "{answer:?}"
     );
     shut.tell(&effect, answer.unwrap());
@@ -302,7 +303,10 @@ fn what_closes_before_the_push_holds_it_and_a_strange_file_refuses_it() {
     assert!(shut.message().contains("held by gate `never`"), "{}", shut.message());
     scene.hold = held("paused");
     let answer = objection(&scene.snapshot(), &effect, &inside);
-    assert!(matches!(&answer, Some(Outcome::Held { message }) if message.contains("paused")), "{answer:?}");
+    assert!(
+        matches!(&answer, Some(Outcome::Held { why }) if why::message(why).contains("paused")),
+        "{answer:?}"
+    );
 }
 
 #[test]
@@ -484,7 +488,8 @@ fn a_step_whose_bundle_or_gates_are_not_known_changes_nothing() {
     state(&mut gone, "WaitingForMerge", json!({"commit": "c1", "prNumber": "3", "prState": "open"}));
     gone.bundle = None;
     assert!(
-        crate::promotion_step::organisation::blocker(&gone.snapshot()).unwrap().contains("does not exist")
+        why::sentence(&crate::promotion_step::organisation::blocker(&gone.snapshot()).unwrap())
+            .contains("does not exist")
     );
     let mut unknown = Scene::new(json!({}));
     unknown.organisation = Err("the Secret cannot be had".to_owned());
