@@ -10,6 +10,7 @@ pub mod gitea;
 pub mod installed;
 pub mod kustomize;
 pub mod outside;
+pub mod process;
 pub mod real;
 pub mod requests;
 pub mod shop;

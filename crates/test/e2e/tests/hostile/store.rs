@@ -14,8 +14,8 @@ use kardinal_testkit::world::client_of;
 use kube::Api;
 use serde_json::{Value, json};
 
-use crate::process::Process;
 use crate::web::{Web, eventually};
+use kardinal_testkit::process::Process;
 
 fn kardinal(arguments: &[&str]) -> anyhow::Result<Output> {
     Ok(Command::new(binary()?).args(arguments).env_remove("KARDINAL_DATA_DIR").output()?)
