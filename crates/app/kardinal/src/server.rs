@@ -10,10 +10,10 @@ use kardinal_api::SYSTEM_NAMESPACE;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep, SHARD_LABEL};
 use kardinal_object::can_be_namespace;
-use kardinal_planner::problem::{Problem, listed};
+use kardinal_planner::problem::Problem;
 use kardinal_promotion::bundle::up_to_date;
 use kardinal_promotion::explain::{Explanation, World, explain};
-use kardinal_promotion::intent::{FORCE, check_name, check_namespace};
+use kardinal_promotion::intent::{Error, FORCE, check_name, check_namespace, only_pipeline, pipeline_named};
 use kardinal_promotion::shard::Agent;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
@@ -90,7 +90,10 @@ impl Server {
         check_name("pipeline", name).map_err(not_a_name)?;
         match self.api::<Pipeline>().get_opt(name).await {
             Ok(Some(pipeline)) => Ok(pipeline),
-            Ok(None) => Err(self.unknown_pipeline(name).await),
+            Ok(None) => {
+                let all = self.list::<Pipeline>(&ListParams::default()).await?;
+                Ok(pipeline_named(&all, name, &self.namespace)?.clone())
+            }
             Err(error) => Err(server_failure::<Pipeline>(error)),
         }
     }
@@ -102,34 +105,7 @@ impl Server {
             return Ok(name.to_owned());
         }
         let all = self.list::<Pipeline>(&ListParams::default()).await?;
-        let names: Vec<&str> = all.iter().filter_map(|one| one.metadata.name.as_deref()).collect();
-        let namespace = &self.namespace;
-        match names.as_slice() {
-            [only] => Ok((*only).to_owned()),
-            [] => {
-                Err(Failure::new(Kind::NotFound, format!("there is no Pipeline in namespace `{namespace}`"))
-                    .hint("`kardinal init` makes one; `-n` chooses another namespace"))
-            }
-            _ => Err(Failure::new(Kind::Usage, format!("several Pipelines are in namespace `{namespace}`"))
-                .hint(format!("name one of {}", listed(names)))),
-        }
-    }
-
-    async fn unknown_pipeline(&self, name: &str) -> Failure {
-        let known = match self.list::<Pipeline>(&ListParams::default()).await {
-            Ok(known) => known,
-            Err(failure) => return failure,
-        };
-        let names: Vec<&str> = known.iter().filter_map(|one| one.metadata.name.as_deref()).collect();
-        let namespace = &self.namespace;
-        let failure =
-            Failure::new(Kind::NotFound, format!("there is no Pipeline `{name}` in namespace `{namespace}`"));
-        match names.is_empty() {
-            true => failure.hint(
-                "`kardinal init` makes one; `kardinal get pipelines -A` shows those of other namespaces",
-            ),
-            false => failure.hint(format!("there are {}", listed(names))),
-        }
+        Ok(only_pipeline(&all, &self.namespace)?.to_owned())
     }
 
     /// The Bundles of a Pipeline, the newest first.
@@ -252,9 +228,9 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Where its promotions stand.
-    pub(crate) fn explain(&self, environment: Option<&str>, now: Timestamp) -> Explanation {
-        let world = World {
+    /// All of it at one moment.
+    pub(crate) fn world(&self, now: Timestamp) -> World<'_> {
+        World {
             pipeline: &self.pipeline,
             bundles: &self.bundles,
             steps: &self.steps,
@@ -263,44 +239,34 @@ impl Seen {
             graphs: &self.graphs,
             agents: &self.agents,
             now,
-        };
-        explain(&world, environment)
+        }
+    }
+
+    /// Where its promotions stand.
+    pub(crate) fn explain(&self, environment: Option<&str>, now: Timestamp) -> Explanation {
+        explain(&self.world(now), environment)
     }
 
     /// The Bundles with what their steps say now.
     pub(crate) fn up_to_date(&self) -> Vec<Bundle> {
         self.bundles.iter().map(|bundle| up_to_date(bundle, &self.steps)).collect()
     }
+}
 
-    /// A Bundle of the Pipeline by name, or a failure that names some.
-    pub(crate) fn bundle(&self, name: &str) -> Result<&Bundle, Failure> {
-        bundle_named(&self.bundles, name)
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let (kind, problem) = match error {
+            Error::NotFound(problem) => (Kind::NotFound, problem),
+            Error::Unclear(problem) => (Kind::Usage, problem),
+            Error::Refused(problem) => return refused(problem),
+        };
+        Failure { kind, message: problem.message, hint: problem.hint }
     }
 }
 
-/// One Bundle of some, by name.
-pub(crate) fn bundle_named<'a>(bundles: &'a [Bundle], name: &str) -> Result<&'a Bundle, Failure> {
-    let found = bundles.iter().find(|bundle| bundle.metadata.name.as_deref() == Some(name));
-    found.ok_or_else(|| {
-        let known: Vec<&str> =
-            bundles.iter().take(5).filter_map(|one| one.metadata.name.as_deref()).collect();
-        let failure = Failure::new(Kind::NotFound, format!("there is no Bundle `{name}`"));
-        match known.is_empty() {
-            true => failure.hint("`kardinal create bundle` makes one"),
-            false => failure.hint(format!("the newest are {}", listed(known))),
-        }
-    })
-}
-
-/// Makes sure that a Pipeline has an environment, and names those it has.
-pub(crate) fn check_environment(pipeline: &Pipeline, name: &str) -> Result<(), Failure> {
-    let names: Vec<&str> = pipeline.spec.environments.iter().map(|one| one.name.as_str()).collect();
-    if names.contains(&name) {
-        return Ok(());
-    }
-    let of = pipeline.metadata.name.as_deref().unwrap_or_default();
-    Err(Failure::new(Kind::NotFound, format!("the Pipeline `{of}` has no environment `{name}`"))
-        .hint(format!("it has {}", listed(names))))
+/// What is wrong with the value of a flag.
+pub(crate) fn wrong_flag(flag: &str, problem: Problem) -> Failure {
+    Failure { kind: Kind::Usage, message: format!("{flag}: {}", problem.message), hint: problem.hint }
 }
 
 /// A wish that cannot be fulfilled as it is.

@@ -6,13 +6,17 @@
 mod chosen;
 mod content;
 mod create;
+mod error;
 mod gate;
 mod history;
 mod init;
+mod known;
 mod ledger;
 mod names;
 mod objection;
+mod ordered;
 mod outlook;
+mod override_;
 mod past;
 mod present;
 mod promote;
@@ -24,14 +28,18 @@ mod wish;
 
 pub use chosen::chosen;
 pub use create::{NewBundle, create_bundle, skip};
-pub use gate::{
-    Override, Resumption, WritesTo, freeze_name, overridden_in, override_gate, pause, place_of, resume,
-};
+pub use error::Error;
+pub use gate::{Resumption, freeze_name, pause, resume};
 pub use history::{FORCE, History, Objection};
 pub(crate) use history::{carries_kind, ended_at, presents};
 pub use init::{InitConfig, InitGit, init};
+pub use known::{bundle_named, environment_named, only_pipeline, pipeline_named, pipelines_with};
 pub use names::{check_name, check_namespace, check_shard};
+pub use ordered::{Coming, Ordered};
 pub use outlook::{Leg, Outlook, outlook};
+pub use override_::{
+    Instance, Override, WritesTo, expiry, instances, overridden_in, override_gate, place_of,
+};
 pub use past::{Past, PastOutcome, past};
 pub use present::{Present, meet, present};
 pub(crate) use present::{WayBack, arrived, gone, way_back, with_before};

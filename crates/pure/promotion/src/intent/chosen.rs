@@ -1,20 +1,21 @@
 //! The Bundle that somebody means, by its name or by what it carries.
 
 use kardinal_api::kardinal::Bundle;
+use kardinal_planner::problem::{Problem, listed};
 
+use super::Error;
 use super::history::is_verified;
+use super::known::bundle_named;
 
 /// The Bundle of this name, or one of this version, which may be written with or without a `v`: one that was verified in the
 /// environment, if there is one. Where Bundles of one version carry different things nobody knows which one is meant: the
-/// answer is their names.
-pub fn chosen<'a>(
-    bundles: &'a [Bundle],
-    wanted: &str,
-    environment: &str,
-) -> Result<&'a Bundle, Vec<&'a str>> {
-    if let Some(named) = bundles.iter().find(|bundle| bundle.metadata.name.as_deref() == Some(wanted)) {
-        return Ok(named);
-    }
+/// answer names them. `bundles` are sorted, the newest first.
+pub fn chosen<'a>(bundles: &'a [Bundle], wanted: &str, environment: &str) -> Result<&'a Bundle, Error> {
+    let unknown = match bundle_named(bundles, wanted) {
+        Ok(named) => return Ok(named),
+        Err(unknown) => unknown,
+    };
+    let given = wanted;
     let wanted = plain(wanted);
     let has_it = |bundle: &&Bundle| {
         bundle.metadata.deletion_timestamp.is_none()
@@ -26,7 +27,12 @@ pub fn chosen<'a>(
         [first, others @ ..] if others.iter().all(|one| one.spec.artifacts == first.spec.artifacts) => {
             Ok(found.iter().copied().find(|one| is_verified(one, environment)).unwrap_or(first))
         }
-        _ => Err(found.into_iter().filter_map(|bundle| bundle.metadata.name.as_deref()).collect()),
+        [] => Err(unknown),
+        several => {
+            let names = several.iter().filter_map(|bundle| bundle.metadata.name.as_deref());
+            let problem = Problem::new("bundle", format!("several Bundles carry `{given}`"));
+            Err(Error::Unclear(problem.hint(format!("name one of {}", listed(names)))))
+        }
     }
 }
 
@@ -69,9 +75,12 @@ mod tests {
         for wanted in ["1.4.0", "v1.4.0"] {
             assert_eq!(name(wanted), Ok("two"));
         }
-        assert_eq!(name("v1.5.0"), Err(vec!["three", "v1.3.0"]));
+        let Err(Error::Unclear(problem)) = name("v1.5.0") else { panic!("two carry different things") };
+        let told = "bundle: several Bundles carry `v1.5.0` (name one of `three` and `v1.3.0`)";
+        assert_eq!(problem.to_string(), told);
         for nobody in ["", "v", "9.9.9", "vone", "1.3"] {
-            assert_eq!(name(nobody), Err(Vec::new()), "{nobody}");
+            let Err(Error::NotFound(problem)) = name(nobody) else { panic!("`{nobody}` is found") };
+            assert_eq!(problem.message, format!("there is no Bundle `{nobody}`"));
         }
         let verified = json!({"environments": {"prod": {"verifiedAt": "2026-04-09T10:00:00Z"}}});
         let mut all = all.clone();

@@ -1,5 +1,6 @@
 //! Tables over what people ask for.
 
+mod overrides;
 mod versions;
 
 use std::collections::BTreeMap;

@@ -7,14 +7,14 @@ use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, BundlePhase, GitCommit, PIPELINE_LABEL, Pipeline, Provenance};
 use kardinal_promotion::bundle::{is_finished, why};
 use kardinal_promotion::explain::display_version;
-use kardinal_promotion::intent::{NewBundle, SOURCE_ANNOTATION, create_bundle};
+use kardinal_promotion::intent::{NewBundle, SOURCE_ANNOTATION, create_bundle, environment_named};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::watch_object;
 
 use crate::args::{CreateArguments, CreateBundleArguments, CreateCommand};
 use crate::failure::{Failure, Kind};
 use crate::output::{self, Progress};
-use crate::server::{Server, check_environment, refused};
+use crate::server::{Server, refused};
 
 /// Runs the subcommand.
 pub(crate) fn run(arguments: CreateArguments) -> anyhow::Result<()> {
@@ -30,7 +30,7 @@ async fn create(arguments: CreateBundleArguments) -> anyhow::Result<()> {
     let server = Server::connect(&arguments.common.server).await?;
     let pipeline = server.pipeline(&arguments.pipeline).await?;
     for name in arguments.target.iter().chain(&arguments.skip) {
-        check_environment(&pipeline, name)?;
+        environment_named(&pipeline, name).map_err(Failure::from)?;
     }
     let bundle = order(&arguments, &server.namespace, Some(&pipeline))?;
     let made = server.create(&bundle, arguments.dry_run).await?;

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use kardinal_api::kardinal::Bundle;
+use kardinal_promotion::intent::bundle_named;
 use serde::Serialize;
 
 use crate::args::DiffArguments;
+use crate::failure::Failure;
 use crate::output;
-use crate::server::{Server, bundle_named};
+use crate::server::Server;
 
 /// One thing that the two may differ in.
 #[derive(Debug, PartialEq, Serialize)]
@@ -26,8 +28,8 @@ pub(crate) fn run(arguments: DiffArguments) -> anyhow::Result<()> {
     super::block_on(async {
         let server = Server::connect(&arguments.common.server).await?;
         let bundles: Vec<Bundle> = server.list(&kube::api::ListParams::default()).await?;
-        let from = bundle_named(&bundles, &arguments.from)?;
-        let to = bundle_named(&bundles, &arguments.to)?;
+        let from = bundle_named(&bundles, &arguments.from).map_err(Failure::from)?;
+        let to = bundle_named(&bundles, &arguments.to).map_err(Failure::from)?;
         let lines = compare(from, to);
         output::value(arguments.common.output, &lines, || {
             let cell = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());

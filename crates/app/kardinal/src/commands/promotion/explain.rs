@@ -3,12 +3,14 @@
 use jiff::Timestamp;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep};
+use kardinal_promotion::intent::environment_named;
 use kube::Api;
 use kube::runtime::watcher::Config;
 
 use crate::args::ExplainArguments;
+use crate::failure::Failure;
 use crate::output;
-use crate::server::{Server, check_environment};
+use crate::server::Server;
 use crate::watching::{Changes, follow};
 
 /// Explains once, or until it is stopped.
@@ -31,7 +33,7 @@ async fn explained(
 ) -> anyhow::Result<(String, Option<Timestamp>)> {
     let seen = server.seen(&arguments.pipeline, &arguments.policies.policy_namespaces).await?;
     if let Some(environment) = &arguments.env {
-        check_environment(&seen.pipeline, environment)?;
+        environment_named(&seen.pipeline, environment).map_err(Failure::from)?;
     }
     let explanation = seen.explain(arguments.env.as_deref(), Timestamp::now());
     let text =

@@ -3,11 +3,12 @@
 use jiff::Timestamp;
 use kardinal_api::kardinal::{EnvironmentStatus, GateResult};
 use kardinal_promotion::explain::display_version;
-use kardinal_promotion::intent::{Past, PastOutcome, past};
+use kardinal_promotion::intent::{Past, PastOutcome, environment_named, past};
 
 use crate::args::HistoryArguments;
+use crate::failure::Failure;
 use crate::output;
-use crate::server::{Server, check_environment};
+use crate::server::Server;
 
 /// Prints the promotions, the latest first.
 pub(crate) fn run(arguments: HistoryArguments) -> anyhow::Result<()> {
@@ -15,7 +16,7 @@ pub(crate) fn run(arguments: HistoryArguments) -> anyhow::Result<()> {
         let server = Server::connect(&arguments.common.server).await?;
         let pipeline = server.pipeline(&arguments.pipeline).await?;
         if let Some(environment) = &arguments.env {
-            check_environment(&pipeline, environment)?;
+            environment_named(&pipeline, environment).map_err(Failure::from)?;
         }
         let bundles = server.bundles(&arguments.pipeline).await?;
         let mut entries = past(&bundles);

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, BundleType, Pipeline, PolicyGate, PromotionStep};
 use kardinal_promotion::explain::{Outcome, Present, Promotion, WaitOn, display_version};
-use kardinal_promotion::intent::{History, meet};
+use kardinal_promotion::intent::{History, bundle_named, meet};
 use kardinal_promotion::pipeline::check;
 use kube::runtime::watcher::Config;
 use serde::Serialize;
@@ -125,7 +125,8 @@ fn row(seen: &Seen, promotions: &[Promotion]) -> Row {
 fn cell(seen: &Seen, promotion: &Promotion) -> Cell {
     let waits_elsewhere = promotion.waits.iter().any(|wait| wait.on == WaitOn::Upstream);
     let comes = !matches!(promotion.outcome, Outcome::Verified | Outcome::Idle) && !waits_elsewhere;
-    let incoming = promotion.bundle.as_deref().filter(|_| comes).and_then(|name| seen.bundle(name).ok());
+    let incoming =
+        promotion.bundle.as_deref().filter(|_| comes).and_then(|name| bundle_named(&seen.bundles, name).ok());
     // What has failed and is in all the same.
     let failed = promotion
         .has

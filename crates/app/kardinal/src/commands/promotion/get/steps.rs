@@ -4,10 +4,12 @@ use jiff::Timestamp;
 use kardinal_api::kardinal::{BUNDLE_LABEL, PolicyGate, PromotionStep};
 use kardinal_planner::names::label_value;
 use kardinal_promotion::explain::{Explanation, GateVerdict, Outcome, Promotion};
+use kardinal_promotion::intent::bundle_named;
 use serde::Serialize;
 
 use super::super::explain::of_pipeline;
 use crate::args::Common;
+use crate::failure::Failure;
 use crate::output;
 use crate::server::{Seen, Server};
 use crate::watching::follow;
@@ -46,7 +48,7 @@ fn shown(
     common: &Common,
 ) -> anyhow::Result<(String, Option<Timestamp>)> {
     if let Some(name) = bundle {
-        let wanted = seen.bundle(name)?.clone();
+        let wanted = bundle_named(&seen.bundles, name).map_err(Failure::from)?.clone();
         seen.bundles = vec![wanted];
     }
     let now = Timestamp::now();

@@ -1,6 +1,5 @@
 //! What the gates of an environment would say at another time, with the engine that the controllers use.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use jiff::tz::TimeZone;
@@ -12,13 +11,14 @@ use kardinal_object::name_of;
 use kardinal_policy::{EnvironmentFacts, Facts, Scope, evaluate, joint_window, parse_when, time_zone};
 use kardinal_promotion::bundle::{Route, Template, Templates, last_verified};
 use kardinal_promotion::explain::{display_version, roughly, told_organisation};
+use kardinal_promotion::intent::{bundle_named, environment_named, pipelines_with};
 use kube::api::ListParams;
 use serde::Serialize;
 
 use crate::args::SimulateArguments;
 use crate::failure::{Failure, Kind};
 use crate::output;
-use crate::server::{Seen, Server, check_environment, refused};
+use crate::server::{Seen, Server, refused};
 use kardinal_planner::problem::listed;
 
 /// The word for a door that is closed.
@@ -63,7 +63,7 @@ pub(super) async fn run(arguments: &SimulateArguments) -> anyhow::Result<()> {
     let mut simulations = Vec::new();
     for pipeline in pipelines(&server, arguments).await? {
         let seen = server.seen(&pipeline, &arguments.policies.policy_namespaces).await?;
-        check_environment(&seen.pipeline, &arguments.env)?;
+        environment_named(&seen.pipeline, &arguments.env).map_err(Failure::from)?;
         simulations.push(simulate(&seen, arguments, time)?);
     }
     let told = || simulations.iter().map(|one| one.told(&zone)).collect::<Vec<String>>().join("\n");
@@ -88,19 +88,8 @@ async fn pipelines(server: &Server, arguments: &SimulateArguments) -> Result<Vec
         return Ok(vec![pipeline.clone()]);
     }
     let all: Vec<Pipeline> = server.list(&ListParams::default()).await?;
-    let has = |pipeline: &&Pipeline| pipeline.spec.environments.iter().any(|one| one.name == arguments.env);
-    let found: Vec<String> = all.iter().filter(has).filter_map(|one| one.metadata.name.clone()).collect();
-    if !found.is_empty() {
-        return Ok(found);
-    }
-    let namespace = &server.namespace;
-    let known: BTreeSet<&str> =
-        all.iter().flat_map(|one| &one.spec.environments).map(|one| one.name.as_str()).collect();
-    let message = format!("no Pipeline in namespace `{namespace}` has an environment `{}`", arguments.env);
-    Err(Failure::new(Kind::NotFound, message).hint(match known.is_empty() {
-        true => "there are no Pipelines; `-n` chooses another namespace".to_owned(),
-        false => format!("there are {}", listed(known)),
-    }))
+    let found = pipelines_with(&all, &arguments.env, &server.namespace)?;
+    Ok(found.into_iter().map(str::to_owned).collect())
 }
 
 fn simulate(seen: &Seen, arguments: &SimulateArguments, time: Timestamp) -> Result<Simulation, Failure> {
@@ -161,11 +150,11 @@ fn answer(template: &Template<'_>, facts: &Facts<'_>) -> Answer {
 /// The Bundle that was named, else the one on its way there, else an empty one.
 fn bundle(seen: &Seen, arguments: &SimulateArguments, now: Timestamp) -> Result<Bundle, Failure> {
     if let Some(name) = &arguments.bundle {
-        return seen.bundle(name).cloned();
+        return Ok(bundle_named(&seen.bundles, name)?.clone());
     }
     let explanation = seen.explain(Some(&arguments.env), now);
     let shown = explanation.environments.first().and_then(|promotion| promotion.bundle.clone());
-    if let Some(bundle) = shown.and_then(|name| seen.bundle(&name).ok()) {
+    if let Some(bundle) = shown.and_then(|name| bundle_named(&seen.bundles, &name).ok()) {
         return Ok(bundle.clone());
     }
     let mut bundle = Bundle::new("simulation", BundleSpec::default());
