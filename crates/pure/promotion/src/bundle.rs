@@ -13,6 +13,7 @@ mod siblings;
 #[cfg(test)]
 mod tests;
 mod translate;
+pub mod why;
 
 use jiff::Timestamp;
 use kardinal_api::graph::{Graph, Node};

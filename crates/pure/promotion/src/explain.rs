@@ -27,7 +27,6 @@ use crate::shard::Agent;
 pub use gates::told_organisation;
 pub use outside::remedy;
 pub use text::{display_version, roughly, shell_word};
-pub use waits::REFUSAL_REMEDY;
 
 /// What was seen of one Pipeline. Objects of other Pipelines may be among it; they are passed over.
 #[derive(Clone, Copy, Debug)]

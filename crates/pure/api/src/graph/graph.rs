@@ -207,6 +207,22 @@ pub enum NodeState {
     SystemError,
 }
 
+impl NodeState {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            NodeState::Ready => "Ready",
+            NodeState::NotReady => "NotReady",
+            NodeState::Pending => "Pending",
+            NodeState::Excluded => "Excluded",
+            NodeState::Blocked => "Blocked",
+            NodeState::Conflict => "Conflict",
+            NodeState::Error => "Error",
+            NodeState::SystemError => "SystemError",
+        }
+    }
+}
+
 /// Where a node stands, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

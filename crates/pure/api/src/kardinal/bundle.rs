@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::evidence::Evidence;
 use super::promotion_step::PromotionState;
+use crate::Wait;
 
 /// What to deploy, where it comes from, and how far it shall go. It cannot be changed after creation.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -225,6 +226,10 @@ pub struct BundleStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// What it waits for, the most important first: the message of the condition as data. Empty when nothing is waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub waits: Vec<Wait>,
     /// The record of each environment, by name; it outlives the steps.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environments: BTreeMap<String, EnvironmentStatus>,

@@ -9,9 +9,9 @@ use kardinal_api::kardinal::{
 };
 
 use super::report::{Standing, report};
-use super::{Plan, Route, Snapshot, step_spec};
+use super::{Plan, Route, Snapshot, step_spec, why};
 use crate::promotion_step::{TaskKind, tasks};
-use kardinal_planner::condition::Truth;
+use kardinal_planner::why::Wait;
 
 /// When to look again for what could not be read.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
@@ -48,7 +48,7 @@ pub(super) enum Hold {
     /// It cannot be used.
     Missing(String),
     /// Nobody can tell now.
-    Wait(String),
+    Wait(Wait),
 }
 
 /// What keeps the Bundle from its start, if its commit does.
@@ -62,7 +62,8 @@ pub(super) fn hold(snapshot: &Snapshot<'_>, pipeline: &Pipeline) -> Option<Hold>
         }
         Commit::Unreachable(why) => {
             let GitCommit { repository, sha, .. } = &search.commit;
-            Some(Hold::Wait(format!("waits to learn whether `{repository}` has the commit `{sha}`: {why}")))
+            let said = format!("waits to learn whether `{repository}` has the commit `{sha}`: {why}");
+            Some(Hold::Wait(why::commit_unknown(repository, said)))
         }
     }
 }
@@ -71,11 +72,9 @@ pub(super) fn hold(snapshot: &Snapshot<'_>, pipeline: &Pipeline) -> Option<Hold>
 pub(super) fn wait(
     snapshot: &Snapshot<'_>,
     environments: BTreeMap<String, EnvironmentStatus>,
-    reason: &str,
-    message: String,
+    wait: Wait,
 ) -> Plan {
-    let standing =
-        Standing { phase: BundlePhase::Available, ready: Truth::False, reason: reason.to_owned(), message };
+    let standing = Standing::held(BundlePhase::Available, wait);
     let (status, notes) = report(snapshot, &standing, environments, None);
     let wake = snapshot.now.saturating_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
     Plan { status, notes, wake: Some(wake), ..Plan::default() }

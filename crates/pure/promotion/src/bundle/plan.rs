@@ -14,8 +14,10 @@ use super::commit::{self, Hold, Search};
 use super::report::{Course, READY, Standing, course, record, report, waiting};
 use super::rollback::{look_again, roll_back};
 use super::siblings::{is_history, superseded};
+use super::why::{no_pipeline, nothing_proven};
 use super::{Snapshot, carries};
-use kardinal_planner::condition::{Note, Truth};
+use kardinal_planner::condition::{self, Note, Truth};
+use kardinal_planner::why::Wait;
 
 /// One write. Doing it twice is harmless.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,12 +118,8 @@ fn plan_start(
     environments: BTreeMap<String, EnvironmentStatus>,
 ) -> Plan {
     let Some(pipeline) = snapshot.pipeline else {
-        let standing = Standing {
-            phase: if started { BundlePhase::Promoting } else { BundlePhase::Available },
-            ready: Truth::False,
-            reason: "PipelineNotFound".to_owned(),
-            message: pipeline_missing(snapshot.bundle),
-        };
+        let phase = if started { BundlePhase::Promoting } else { BundlePhase::Available };
+        let standing = Standing::held(phase, pipeline_missing(snapshot.bundle));
         let graph_ref = snapshot.bundle.status.as_ref().and_then(|status| status.graph_ref.clone());
         let (status, notes) = report(snapshot, &standing, environments, graph_ref);
         return Plan { status, notes, ..Plan::default() };
@@ -129,7 +127,7 @@ fn plan_start(
     let graph = match check(snapshot, pipeline) {
         Ok(graph) => graph,
         Err(refusal) if !is_finished(refusal.phase) => {
-            return commit::wait(snapshot, environments, refusal.reason, refusal.message);
+            return commit::wait(snapshot, environments, nothing_proven(refusal.message));
         }
         Err(refusal) => {
             let end = (refusal.phase, Truth::False, refusal.reason, refusal.message);
@@ -139,7 +137,7 @@ fn plan_start(
     match commit::hold(snapshot, pipeline).filter(|_| !started) {
         None => {}
         Some(Hold::Search(search)) => return Plan { search: Some(search), ..Plan::default() },
-        Some(Hold::Wait(message)) => return commit::wait(snapshot, environments, "CommitUnknown", message),
+        Some(Hold::Wait(wait)) => return commit::wait(snapshot, environments, wait),
         Some(Hold::Missing(message)) => {
             let end = (BundlePhase::Failed, Truth::False, "CommitNotFound", message);
             return finish(snapshot, environments, None, end);
@@ -152,14 +150,16 @@ fn plan_start(
     plan
 }
 
-fn pipeline_missing(bundle: &Bundle) -> String {
-    match pipeline_name(bundle) {
+fn pipeline_missing(bundle: &Bundle) -> Wait {
+    let name = pipeline_name(bundle);
+    let said = match name {
         None => format!("the label `{PIPELINE_LABEL}` is missing: it names the Pipeline to go through"),
         Some(name) => format!(
             "waits for the Pipeline `{name}` in namespace `{}`, which does not exist",
             bundle.metadata.namespace.as_deref().unwrap_or_default()
         ),
-    }
+    };
+    no_pipeline(name, said)
 }
 
 /// The Pipeline that a Bundle is made for.
@@ -213,8 +213,8 @@ fn plan_promoting(
             (BundlePhase::Verified, Truth::True, "Verified", message),
         );
     }
-    let (reason, message) = waiting(snapshot, &course, &environments, Some(graph));
-    let standing = Standing { phase: BundlePhase::Promoting, ready: Truth::Unknown, reason, message };
+    let waits = waiting(snapshot, &course, &environments, Some(graph));
+    let standing = Standing::on_its_way(waits, &environments);
     let (status, notes) = report(snapshot, &standing, environments, graph.metadata.name.clone());
     Plan { status, notes, ..Plan::default() }
 }
@@ -232,10 +232,7 @@ fn has_arrived(graph: &Graph, course: &Course, environments: &BTreeMap<String, E
 fn is_ready(graph: &Graph) -> bool {
     let Some(status) = &graph.status else { return false };
     status.observed_generation == graph.metadata.generation
-        && status
-            .conditions
-            .iter()
-            .any(|condition| condition.type_ == api::READY && condition.status == "True")
+        && status.conditions.iter().any(|one| one.type_ == api::READY && condition::is(one, Truth::True))
 }
 
 /// Writes down how the Bundle ends.
@@ -245,7 +242,7 @@ fn finish(
     graph: Option<&Graph>,
     (phase, ready, reason, message): (BundlePhase, Truth, &str, String),
 ) -> Plan {
-    let standing = Standing { phase, ready, reason: reason.to_owned(), message };
+    let standing = Standing { phase, ready, reason: reason.to_owned(), message, waits: Vec::new() };
     let known = snapshot.bundle.status.as_ref().and_then(|status| status.graph_ref.clone());
     let graph_ref = graph.and_then(|graph| graph.metadata.name.clone()).or(known);
     let (status, notes) = report(snapshot, &standing, environments, graph_ref);

@@ -9,18 +9,16 @@ use kardinal_object::name_of;
 use super::plan::{Effect, is_finished, phase_of, plan};
 use super::report::{READY, Standing, record, report};
 use super::rollback::{PUT_OFF, set};
-use super::{Plan, Snapshot};
-use kardinal_planner::condition::{NewCondition, Truth};
+use super::why::reason::{GRAPH_REFUSED, ROLLBACK_REFUSED};
+use super::{Plan, Snapshot, why};
+use kardinal_planner::condition::{self, NewCondition, Truth};
 use kardinal_planner::graph::check::excess;
 use kardinal_planner::problem::Problem;
+use kardinal_planner::why::Wait;
 
 /// When an object is offered again that the API server did not take. What keeps it out may be somebody else's to change,
 /// such as a quota, and nobody tells when that has happened.
 pub const OFFER_AGAIN: SignedDuration = SignedDuration::from_mins(1);
-/// The reason of the condition of a Bundle whose Graph is not taken.
-const GRAPH_REFUSED: &str = "GraphRefused";
-/// The reason of the condition of a Bundle that failed, and whose automatic rollback is not taken.
-const ROLLBACK_REFUSED: &str = "RollbackRefused";
 
 /// A Graph has a node for each environment and for each gate at it, so a Pipeline with very many of them has none.
 pub(super) fn check_size(graph: &Graph) -> Result<(), Problem> {
@@ -43,17 +41,16 @@ pub(super) fn check_size(graph: &Graph) -> Result<(), Problem> {
 /// The plan of a Bundle when the API server refuses one of its effects: what it says is told, and the Bundle waits.
 pub fn refused(snapshot: &Snapshot<'_>, effect: &Effect, why: &str) -> Plan {
     let wake = snapshot.now.saturating_add(OFFER_AGAIN).unwrap_or(Timestamp::MAX);
-    let (reason, message) = match effect {
+    let wait = match effect {
         Effect::CreateGraph(graph) => {
             let name = name_of(&graph.metadata);
-            (GRAPH_REFUSED, format!("the API server does not take the Graph `{name}`: {why}"))
+            let said = format!("the API server does not take the Graph `{name}`: {why}");
+            why::refused(GRAPH_REFUSED, &said)
         }
         Effect::CreateBundle(bundle) => {
             let name = name_of(&bundle.metadata);
-            (
-                ROLLBACK_REFUSED,
-                format!("the API server does not take the Bundle `{name}`, which rolls back: {why}"),
-            )
+            let said = format!("the API server does not take the Bundle `{name}`, which rolls back: {why}");
+            why::refused(ROLLBACK_REFUSED, &said)
         }
         // What ends stays on record as it ended: that something is left over changes nothing about it, and holds up
         // nothing that has become known since.
@@ -62,14 +59,9 @@ pub fn refused(snapshot: &Snapshot<'_>, effect: &Effect, why: &str) -> Plan {
         }
     };
     if phase_of(snapshot.bundle).is_some_and(is_finished) {
-        return Plan { wake: Some(wake), ..still_put_off(snapshot, message) };
+        return Plan { wake: Some(wake), ..still_put_off(snapshot, wait) };
     }
-    let standing = Standing {
-        phase: phase_of(snapshot.bundle).unwrap_or(BundlePhase::Available),
-        ready: Truth::False,
-        reason: reason.to_owned(),
-        message,
-    };
+    let standing = Standing::held(phase_of(snapshot.bundle).unwrap_or(BundlePhase::Available), wait);
     let graph_ref = snapshot.bundle.status.as_ref().and_then(|status| status.graph_ref.clone());
     let environments = record(snapshot.bundle, snapshot.steps);
     let (status, notes) = report(snapshot, &standing, environments, graph_ref);
@@ -77,14 +69,15 @@ pub fn refused(snapshot: &Snapshot<'_>, effect: &Effect, why: &str) -> Plan {
 }
 
 /// The rollback of a Bundle that has ended is not taken: how the Bundle ended stays on record beside that.
-fn still_put_off(snapshot: &Snapshot<'_>, message: String) -> Plan {
+fn still_put_off(snapshot: &Snapshot<'_>, wait: Wait) -> Plan {
     let mut status = snapshot.bundle.status.clone().unwrap_or_default();
-    let new = NewCondition::new(PUT_OFF, Truth::True, ROLLBACK_REFUSED, message);
+    let new = NewCondition::new(PUT_OFF, Truth::True, ROLLBACK_REFUSED, wait.detail.as_str());
     if !new.is_news(&status.conditions) {
         return Plan::default();
     }
     let notes = vec![new.note(true)];
     set(snapshot, &mut status, new);
+    status.waits = vec![wait];
     Plan { status: Some(status), notes, ..Plan::default() }
 }
 
@@ -97,12 +90,15 @@ fn only_deleting(snapshot: &Snapshot<'_>) -> Plan {
 }
 
 /// What the API server says against the Graph or the rollback of a Bundle, by the Bundle's own conditions.
-pub fn refusal(bundle: &Bundle) -> Option<&str> {
+pub fn refusal(bundle: &Bundle) -> Option<Wait> {
     let conditions = &bundle.status.as_ref()?.conditions;
     let refused = |one: &&Condition| match one.type_.as_str() {
-        READY => one.status == "False" && [GRAPH_REFUSED, ROLLBACK_REFUSED].contains(&one.reason.as_str()),
-        PUT_OFF => one.status == "True" && one.reason == ROLLBACK_REFUSED,
+        READY => {
+            condition::is(one, Truth::False)
+                && [GRAPH_REFUSED, ROLLBACK_REFUSED].contains(&one.reason.as_str())
+        }
+        PUT_OFF => condition::is(one, Truth::True) && one.reason == ROLLBACK_REFUSED,
         _ => false,
     };
-    conditions.iter().find(refused).map(|one| one.message.as_str())
+    conditions.iter().find(refused).map(|one| why::refused(&one.reason, &one.message))
 }

@@ -10,15 +10,14 @@ use kardinal_api::kardinal::{
 use kardinal_object::{age, name_of};
 use serde_json::Value;
 
-use super::{GATE_TEMPLATE_LABEL, Snapshot};
+use super::{GATE_TEMPLATE_LABEL, Snapshot, why};
 use crate::promotion_step::{is_of_another, is_rejected, promoted_commit};
 use kardinal_planner::condition::{self, NewCondition, Note, Truth};
 use kardinal_planner::names::label_value;
+use kardinal_planner::why::Wait;
 
 /// The condition that says whether the Bundle has arrived.
 pub const READY: &str = "Ready";
-/// How many things a message names before it says "and more".
-const NAMED: usize = 5;
 
 /// A phase with its reason, before it is written down.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +30,25 @@ pub struct Standing {
     pub reason: String,
     /// The reason in words.
     pub message: String,
+    /// What it waits for, the most important first.
+    pub waits: Vec<Wait>,
+}
+
+impl Standing {
+    /// A Bundle that cannot set out as long as this is waited for.
+    pub(super) fn held(phase: BundlePhase, wait: Wait) -> Standing {
+        let (reason, message) = (wait.reason.clone(), wait.detail.clone());
+        Standing { phase, ready: Truth::False, reason, message, waits: vec![wait] }
+    }
+
+    /// A Bundle that is on its way, and what it waits for there.
+    pub(super) fn on_its_way(
+        waits: Vec<Wait>,
+        environments: &BTreeMap<String, EnvironmentStatus>,
+    ) -> Standing {
+        let (reason, message) = (why::word(&waits, environments), why::message(&waits, environments));
+        Standing { phase: BundlePhase::Promoting, ready: Truth::Unknown, reason, message, waits }
+    }
 }
 
 /// The environments that a Graph promotes to, as far as it names them.
@@ -150,59 +168,33 @@ pub(crate) fn waiting(
     course: &Course,
     environments: &BTreeMap<String, EnvironmentStatus>,
     graph: Option<&Graph>,
-) -> (String, String) {
-    let mut waits: Vec<(&'static str, String)> = Vec::new();
+) -> Vec<Wait> {
+    let own: Vec<&PromotionStep> =
+        snapshot.steps.iter().copied().filter(|step| !is_of_another(step, snapshot.bundle)).collect();
+    let steps = newest(&own);
+    let mut waits: Vec<Wait> = Vec::new();
     for name in course.all(environments) {
         let entry = environments.get(name);
-        match entry.and_then(|entry| entry.state) {
-            Some(PromotionState::Verified) => waits.extend(gate_waits(snapshot, name, GateStage::PostDeploy)),
-            Some(state) => waits.extend(entry.map(|entry| step_wait(name, state, entry))),
+        match entry.and_then(|entry| Some((entry, entry.state?))) {
+            Some((_, PromotionState::Verified)) => {
+                waits.extend(gate_waits(snapshot, name, GateStage::PostDeploy))
+            }
+            Some((entry, state)) => {
+                let step = steps.iter().find(|step| step.spec.environment == *name).copied();
+                waits.extend(why::of_step(name, state, entry, step));
+            }
             None => waits.extend(gate_waits(snapshot, name, GateStage::PreDeploy)),
         }
     }
-    if let Some(trouble) = graph.and_then(graph_trouble) {
-        waits.push(("GraphNotReady", trouble));
+    waits.extend(graph.and_then(why::trouble));
+    if waits.is_empty() {
+        waits.push(why::next_step(graph));
     }
-    let Some((reason, _)) = waits.first() else {
-        let name = graph.map(|graph| name_of(&graph.metadata)).unwrap_or_default();
-        return ("Promoting".to_owned(), format!("waits for the Graph `{name}` to create the next step"));
-    };
-    let mut parts: Vec<&str> = waits.iter().take(NAMED).map(|(_, text)| text.as_str()).collect();
-    if waits.len() > NAMED {
-        parts.push("and more");
-    }
-    ((*reason).to_owned(), parts.join("; "))
-}
-
-fn step_wait(name: &str, state: PromotionState, entry: &EnvironmentStatus) -> (&'static str, String) {
-    let said = |otherwise: &str| entry.message.clone().unwrap_or_else(|| otherwise.to_owned());
-    match state {
-        PromotionState::WaitingForMerge => {
-            let request = entry
-                .pr_url
-                .as_deref()
-                .map_or_else(|| "its pull request".to_owned(), |url| format!("the pull request {url}"));
-            // What holds it is the step's to say.
-            (
-                "WaitingForMerge",
-                match &entry.message {
-                    Some(message) => format!("`{name}`: {message} ({request})"),
-                    None => format!("`{name}` waits for {request} to be merged"),
-                },
-            )
-        }
-        PromotionState::HealthChecking => {
-            ("HealthChecking", format!("`{name}`: {}", said("waits for the environment to become healthy")))
-        }
-        PromotionState::Failed => ("StepFailed", format!("`{name}`: {}", said("the promotion has failed"))),
-        PromotionState::Pending | PromotionState::Promoting | PromotionState::Verified => {
-            ("Promoting", format!("`{name}`: {}", said("the change is being written")))
-        }
-    }
+    waits
 }
 
 /// The closed gates in front of an environment that has no step yet, or behind one that is verified.
-fn gate_waits(snapshot: &Snapshot<'_>, environment: &str, stage: GateStage) -> Vec<(&'static str, String)> {
+fn gate_waits(snapshot: &Snapshot<'_>, environment: &str, stage: GateStage) -> Vec<Wait> {
     let bundle = label_value(name_of(&snapshot.bundle.metadata));
     let label =
         |gate: &PolicyGate, key: &str| gate.metadata.labels.as_ref().and_then(|map| map.get(key).cloned());
@@ -218,38 +210,8 @@ fn gate_waits(snapshot: &Snapshot<'_>, environment: &str, stage: GateStage) -> V
         .filter(|gate| gate.status.as_ref().and_then(|status| status.ready) != Some(true))
         .collect();
     closed.sort_by_key(|gate| gate.metadata.name.clone());
-    closed
-        .into_iter()
-        .map(|gate| {
-            let name = label(gate, GATE_TEMPLATE_LABEL).unwrap_or_default();
-            let who = match stage {
-                GateStage::PreDeploy => format!("`{environment}`"),
-                GateStage::PostDeploy => format!("what comes after `{environment}`"),
-            };
-            ("WaitingForGate", format!("{who} waits for the gate `{name}`{}", gate_detail(gate)))
-        })
-        .collect()
-}
-
-/// Until when a gate is closed; only where that is unknown its values, for those change with every evaluation.
-fn gate_detail(gate: &PolicyGate) -> String {
-    let Some(status) = &gate.status else { return ", which has not been asked yet".to_owned() };
-    match (status.next_change_at, &status.reason, &gate.spec.message) {
-        (Some(at), _, Some(message)) => format!(" until {at} at the earliest: {message}"),
-        (Some(at), _, None) => format!(" until {at} at the earliest"),
-        (None, Some(reason), _) => format!(": {reason}"),
-        (None, None, _) => ", which has not been asked yet".to_owned(),
-    }
-}
-
-fn graph_trouble(graph: &Graph) -> Option<String> {
-    if graph.metadata.deletion_timestamp.is_some() {
-        let name = name_of(&graph.metadata);
-        return Some(format!("the Graph `{name}` is being deleted; after that it is made again"));
-    }
-    let status = graph.status.as_ref()?;
-    let failed = status.conditions.iter().find(|condition| condition.status == "False")?;
-    Some(format!("the Graph `{}` cannot go on: {}", name_of(&graph.metadata), failed.message))
+    let name = |gate| label(gate, GATE_TEMPLATE_LABEL).unwrap_or_default();
+    closed.into_iter().map(|gate| why::gate(environment, &name(gate), gate)).collect()
 }
 
 /// The whole status, when it differs from the one observed, and the transition worth an Event.
@@ -275,6 +237,7 @@ pub fn report(
         phase: Some(standing.phase),
         graph_ref,
         conditions: others.chain([condition]).collect(),
+        waits: why::in_room(standing.waits.clone()),
         environments,
         rollbacks_put_off: old.rollbacks_put_off.clone(),
         rollbacks: old.rollbacks.clone(),

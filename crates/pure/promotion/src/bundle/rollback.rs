@@ -14,15 +14,15 @@ use kardinal_object::{age, name_of};
 
 use super::plan::phase_of;
 use super::siblings::{is_current, meant_for, successors};
-use super::{Effect, Plan, READY, Route, Snapshot, is_automatic_rollback, is_rollback};
+use super::why::reason::NEWER_ON_ITS_WAY;
+use super::{Effect, Plan, READY, Route, Snapshot, is_automatic_rollback, is_rollback, why};
 use crate::intent;
 use crate::promotion_step::rollback_of;
 use kardinal_planner::condition::{self, NewCondition, Note, Truth};
+use kardinal_planner::why::Wait;
 
 /// The condition of a failed Bundle that says whether a rollback is put off.
 pub(super) const PUT_OFF: &str = "RollbackPutOff";
-/// Why there is no rollback yet: another version comes.
-const ON_ITS_WAY: &str = "NewerOnItsWay";
 /// Why there is no rollback: another version has come.
 const NOT_NEEDED: &str = "RollbackNotNeeded";
 
@@ -35,8 +35,8 @@ pub(super) struct Return {
     pub(super) notes: Vec<Note>,
     /// What the status has to tell: versions that should come back and cannot.
     pub(super) lost: Vec<String>,
-    /// The environments that do not go back for now, and what keeps each.
-    put_off: Vec<(String, String)>,
+    /// What keeps environments from going back for now.
+    put_off: Vec<Wait>,
     /// The Bundle that brings each environment back.
     made: BTreeMap<String, String>,
 }
@@ -52,18 +52,19 @@ impl Return {
         if let Some(new) = self.told() {
             set(snapshot, status, new);
             status.rollbacks_put_off = self.environments();
+            status.waits = why::in_room(self.put_off.clone());
         }
     }
 
     /// The condition that tells what is put off. Absent: nothing is.
     fn told(&self) -> Option<NewCondition> {
-        let messages: Vec<&str> = self.put_off.iter().map(|(_, message)| message.as_str()).collect();
-        let told = || NewCondition::new(PUT_OFF, Truth::True, ON_ITS_WAY, messages.join("; "));
+        let messages: Vec<&str> = self.put_off.iter().map(|wait| wait.detail.as_str()).collect();
+        let told = || NewCondition::new(PUT_OFF, Truth::True, NEWER_ON_ITS_WAY, messages.join("; "));
         (!messages.is_empty()).then(told)
     }
 
     fn environments(&self) -> Vec<String> {
-        self.put_off.iter().map(|(name, _)| name.clone()).collect()
+        self.put_off.iter().filter_map(why::environment).map(str::to_owned).collect()
     }
 }
 
@@ -136,7 +137,9 @@ pub(super) fn look_again(snapshot: &Snapshot<'_>, status: &BundleStatus) -> Opti
         NewCondition::new(PUT_OFF, Truth::False, reason, messages.join("; "))
     });
     let put_off = all.environments();
-    if all.effects.is_empty() && !new.is_news(&status.conditions) && status.rollbacks_put_off == put_off {
+    let waits = why::in_room(std::mem::take(&mut all.put_off));
+    let is_known = status.rollbacks_put_off == put_off && status.waits == waits;
+    if all.effects.is_empty() && !new.is_news(&status.conditions) && is_known {
         return None;
     }
     if let Some(ready) = status.conditions.iter_mut().find(|one| one.type_ == READY) {
@@ -146,6 +149,7 @@ pub(super) fn look_again(snapshot: &Snapshot<'_>, status: &BundleStatus) -> Opti
     }
     set(snapshot, &mut status, new);
     status.rollbacks_put_off = put_off;
+    status.waits = waits;
     status.rollbacks.append(&mut all.made);
     Some(Plan { effects: all.effects, status: Some(status), notes: all.notes, ..Plan::default() })
 }
@@ -219,10 +223,9 @@ fn roll_back_one(
 ) {
     let made = recovery(snapshot, name);
     if let Some(newer) = coming(snapshot, name, environments).filter(|_| made.is_none()) {
-        let newer = name_of(&newer.metadata);
-        let message = format!("`{name}` is not rolled back as long as `{newer}` is on its way there");
-        all.put_off.push((name.to_owned(), message.clone()));
-        return all.note(ON_ITS_WAY, message);
+        let wait = why::put_off(name, name_of(&newer.metadata));
+        all.note(NEWER_ON_ITS_WAY, wait.detail.clone());
+        return all.put_off.push(wait);
     }
     let good = intent::verified_before(snapshot.siblings, name, snapshot.bundle);
     let intent::WayBack { good, lost } =

@@ -10,5 +10,6 @@ mod rollback;
 mod shape;
 mod skips;
 mod translation;
+mod waits;
 mod walk;
 mod world;

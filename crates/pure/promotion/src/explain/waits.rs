@@ -11,15 +11,9 @@ use super::outside::action;
 use super::text::{display_version, roughly};
 use super::{Gate, GateVerdict, Outcome, Promotion, World};
 use crate::bundle::{refusal, takes_back, why};
-use crate::promotion_step::why::{
-    action as action_needed, next, pull_request as pull_request_wait, reason, sentence,
-};
+use crate::promotion_step::why::{next, pull_request as pull_request_wait, reason, sentence};
 use crate::promotion_step::{Ending, ending, has_begun, lane, pull_request_number};
 use crate::shard::shard_of;
-
-/// What a person can do about something that the API server does not take.
-pub const REFUSAL_REMEDY: &str =
-    "needs a person to change what the API server says; kardinal offers it again each minute";
 
 /// What is waited for, the most important first. `before` are the environments that were explained already.
 ///
@@ -272,8 +266,7 @@ fn upstreams(journey: &Journey<'_>, before: &[Promotion]) -> Vec<Wait> {
 
 /// A Bundle that has no Graph because the API server does not take it.
 fn unaccepted(journey: &Journey<'_>) -> Option<Wait> {
-    let said = refusal(&journey.bundle).filter(|_| journey.graph.is_none())?;
-    Some(action_needed(said).basis(REFUSAL_REMEDY))
+    refusal(&journey.bundle).filter(|_| journey.graph.is_none())
 }
 
 /// kardinal's own next move, as the step, the Graph or the Bundle tells it.

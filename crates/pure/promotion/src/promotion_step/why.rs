@@ -58,6 +58,8 @@ pub mod reason {
 const NUMBER: &str = "number";
 /// Under this name a [`Wait`] tells when something was noticed.
 const SINCE: &str = "since";
+/// Under this name a [`Wait`] tells the environment that it is about.
+pub(crate) const ENVIRONMENT: &str = "environment";
 /// Stands for an environment that nobody has named.
 const BEFORE: &str = "the environment before";
 
@@ -69,7 +71,7 @@ pub(super) fn paused(pipeline: &str, why: &str) -> Wait {
 }
 
 /// A gate that does not let the step pass. Only a closed one may open by itself.
-pub(super) fn gate(name: &str, reason: &str, detail: impl Into<String>) -> Wait {
+pub(crate) fn gate(name: &str, reason: &str, detail: impl Into<String>) -> Wait {
     let who = match reason {
         reason::MISSING | reason::NOT_ASKED => Who::Kardinal,
         reason::UNKNOWN => Who::Outside,
@@ -79,7 +81,7 @@ pub(super) fn gate(name: &str, reason: &str, detail: impl Into<String>) -> Wait 
 }
 
 /// A gate that says no; it may open by itself.
-pub(super) fn closed(name: &str, detail: &str, opens_at: Option<Timestamp>) -> Wait {
+pub(crate) fn closed(name: &str, detail: &str, opens_at: Option<Timestamp>) -> Wait {
     let who = if opens_at.is_some() { Who::Time } else { Who::Person };
     Wait { who, until: opens_at, ..gate(name, reason::CLOSED, detail) }
 }
@@ -100,7 +102,7 @@ pub(crate) fn ahead(bundle: &str, environment: &str, what: &str) -> Wait {
     Wait::new(WaitOn::Bundle, reason::AHEAD, Subject::object("Bundle", bundle), Who::Kardinal)
         .detail(what)
         .basis(format!("follows when {bundle} is through in {environment}"))
-        .value("environment", environment)
+        .value(ENVIRONMENT, environment)
 }
 
 /// The environments before this one, and where they stand; `names` is empty where nobody has written them down.
@@ -202,7 +204,7 @@ pub fn sentence(wait: &Wait) -> String {
             format!("Bundle `{name}` is superseded: a newer one has taken its place")
         }
         (WaitOn::Bundle, reason::AHEAD) => {
-            let environment = wait.value_of("environment").unwrap_or_default();
+            let environment = wait.value_of(ENVIRONMENT).unwrap_or_default();
             format!("waiting for `{name}` to leave `{environment}`: {detail}")
         }
         (WaitOn::Bundle, _) => format!("waiting for Bundle `{name}`: it does not exist"),

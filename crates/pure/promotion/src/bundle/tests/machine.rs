@@ -3,6 +3,7 @@
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{BundlePhase, PromotionState};
 
+use super::waits::at_a_gate;
 use super::world::{World, bundle, gate, intended, line, pipeline, yaml};
 use crate::bundle::Effect;
 
@@ -208,19 +209,7 @@ fn a_graph_written_by_hand_is_accepted() {
 
 /// The message while `dev` is verified and `prod` waits at a gate with this status.
 fn at_the_gate(status: &str, message: &str) -> String {
-    let mut world = start();
-    world.verify(A, &["dev"]);
-    world.gates = vec![gate(
-        "default",
-        "my-app-v1-slow",
-        &format!(
-            "{{kardinal.io/gate-template: slow, kardinal.io/bundle: {A}, kardinal.io/environment: prod}}"
-        ),
-        &format!("{{expression: 'false', message: {message}}}"),
-    )];
-    world.gates[0].status = yaml(status);
-    world.pass(A);
-    world.ready(A)
+    at_a_gate(status, message).ready(A)
 }
 
 #[test]

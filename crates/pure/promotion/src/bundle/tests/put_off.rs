@@ -301,7 +301,7 @@ fn a_late_rollback_that_the_server_does_not_take_is_told_and_offered_again() {
     world.bundle_mut(BAD).status = told.status;
     assert_eq!(world.ready(BAD), "False StepFailed: prod: not healthy", "why it failed stays on record");
     assert!(put_off(&world).starts_with("True RollbackRefused: the API server does not take the Bundle"));
-    assert!(refusal(world.bundle(BAD)).is_some_and(|said| said.contains("exceeded quota")));
+    assert!(refusal(world.bundle(BAD)).is_some_and(|said| said.detail.contains("exceeded quota")));
     let again = world.decide(BAD, |snapshot| refused(snapshot, &plan.effects[0], "exceeded quota"));
     assert!(again.status.is_none() && again.notes.is_empty(), "it says so once");
     comes_back(&mut world, "the server takes it");

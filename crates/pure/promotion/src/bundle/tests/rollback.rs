@@ -96,7 +96,7 @@ fn a_rollback_that_the_server_does_not_take_is_told_and_the_bundle_does_not_end_
             back.metadata.name.as_deref().unwrap()
         )
     );
-    assert!(refusal(world.bundle(BAD)).is_some_and(|said| said.contains("exceeded quota")));
+    assert!(refusal(world.bundle(BAD)).is_some_and(|said| said.detail.contains("exceeded quota")));
     // What cannot be cleared away is offered again and changes no record.
     let left = Effect::DeleteGraph { name: "my-app".to_owned(), uid: "u".to_owned() };
     let kept = world.decide(BAD, |snapshot| refused(snapshot, &left, "forbidden"));

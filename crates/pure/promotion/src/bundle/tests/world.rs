@@ -4,14 +4,15 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{
-    Bundle, BundlePhase, Pipeline, PolicyGate, PromotionState, PromotionStep, PromotionStepSpec,
-    PromotionStepStatus,
+    Bundle, BundlePhase, BundleStatus, Pipeline, PolicyGate, PromotionState, PromotionStep,
+    PromotionStepSpec, PromotionStepStatus,
 };
 use serde::de::DeserializeOwned;
 
 use crate::bundle::plan::phase_of;
-use crate::bundle::{Commit, Effect, Plan, Snapshot, plan};
+use crate::bundle::{Commit, Effect, Plan, Snapshot, plan, why};
 use crate::seal::Key;
+use kardinal_planner::why::{WaitOn, Who};
 
 pub(super) fn yaml<T: DeserializeOwned>(text: &str) -> T {
     serde_saphyr::from_str(text).unwrap()
@@ -83,6 +84,31 @@ pub(super) fn org_gate(name: &str, environment: &str) -> PolicyGate {
         &format!("{{kardinal.io/scope: org, kardinal.io/applies-to: {environment}, kardinal.io/type: gate}}"),
         "{expression: 'true'}",
     )
+}
+
+/// Whatever has become of a Bundle: while it goes on, its status says what it waits for, and whose turn it is, as data; the
+/// message says the same in words. Where it has ended it waits at most for a newer one that keeps it from being taken back.
+pub(super) fn says_what_it_waits_for(status: &BundleStatus) {
+    let told = |type_: &str| status.conditions.iter().find(|one| one.type_ == type_);
+    let ready = told("Ready").unwrap();
+    let put_off = told("RollbackPutOff").filter(|told| told.status == "True");
+    let rendered = match status.phase.unwrap() {
+        BundlePhase::Available => status.waits[0].detail.clone(),
+        BundlePhase::Promoting if ready.status == "False" => status.waits[0].detail.clone(),
+        BundlePhase::Promoting => why::message(&status.waits, &status.environments),
+        _ => status.waits.iter().map(|wait| wait.detail.as_str()).collect::<Vec<_>>().join("; "),
+    };
+    let said = match status.phase.unwrap() {
+        BundlePhase::Available | BundlePhase::Promoting => ready.message.as_str(),
+        _ => put_off.map_or("", |told| told.message.as_str()),
+    };
+    assert_eq!(rendered, said, "{status:#?}");
+    for wait in &status.waits {
+        assert!(!wait.reason.is_empty() && !wait.subject.name.is_empty(), "{wait:?}");
+        let ends_by_time = wait.until.is_some() || wait.deadline.is_some();
+        assert!(ends_by_time || wait.who != Who::Time, "{wait:?}");
+        assert!(wait.on != WaitOn::Gate || (wait.until.is_some() == (wait.who == Who::Time)), "{wait:?}");
+    }
 }
 
 /// Everything that exists, and the time.
@@ -159,6 +185,7 @@ impl World {
             (&plan.status, self.bundles.iter().any(|bundle| bundle.metadata.name.as_deref() == Some(name)))
         {
             self.bundle_mut(name).status = Some(status.clone());
+            says_what_it_waits_for(status);
         }
         plan
     }
