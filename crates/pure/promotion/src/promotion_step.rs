@@ -6,7 +6,7 @@
 
 mod body;
 mod change;
-mod check;
+mod commit_check;
 mod draft;
 mod facts;
 mod gates;

@@ -7,7 +7,7 @@ use kardinal_policy::{GATE_TEMPLATE_LABEL, Scope, freshness};
 
 use super::draft::{self, output};
 use super::organisation::Answer;
-use super::{Hold, Organisation, PullRequest, Snapshot, change, check, late, waiting, why};
+use super::{Hold, Organisation, PullRequest, Snapshot, change, commit_check, late, waiting, why};
 use crate::policy_gate::READY;
 use kardinal_planner::condition::{self, Truth};
 use kardinal_planner::why::Wait;
@@ -101,7 +101,7 @@ pub(super) fn at_merge(
     let organisation = snapshot.organisation.ok();
     let then = organisation.map(|organisation| during(organisation, at, snapshot.now)).unwrap_or_default();
     let others = required(snapshot).filter(|gate| matches!(gate.source, Source::Instance(_)));
-    let green = check::was_green(snapshot, &pull_request.head, at);
+    let green = commit_check::was_green(snapshot, &pull_request.head, at);
     // Of what was closed only later, or nobody knows since when, or was shown as open, nobody is accused.
     let forced = |mut evidence: GateEvidence| {
         let was_closed = evidence.evaluated_at.is_some_and(|evaluated_at| evaluated_at <= at);

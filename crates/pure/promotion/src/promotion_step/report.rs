@@ -7,7 +7,7 @@ use super::draft::{self, Draft};
 use super::tasks::{Task, TaskKind, opens_pull_request, reviewed};
 use super::{
     CommitState, Effect, ImageMove, Note, Outcome, PullRequest, PullRequestState, Push, Retry, Snapshot,
-    body, change, check, gates, late, reopening, verifying, waiting, why,
+    body, change, commit_check, gates, late, reopening, verifying, waiting, why,
 };
 use kardinal_planner::why::Wait;
 
@@ -85,7 +85,7 @@ fn fold(
         }
         Outcome::Fault { message, retry } => {
             fault(draft, effect, message);
-            check::may_be_shown(draft, effect);
+            commit_check::may_be_shown(draft, effect);
             if is_rebuild(effect) {
                 draft.status.outputs.remove(draft::CONFLICT);
             }
@@ -124,7 +124,7 @@ fn fold(
         done => {
             draft.unblock();
             let at = if let Outcome::Shown { at } = done { *at } else { snapshot.now };
-            check::shown(draft, effect, at);
+            commit_check::shown(draft, effect, at);
             succeeded(draft, snapshot, effect, done);
             None
         }
@@ -227,7 +227,7 @@ fn is_display(effect: &Effect) -> bool {
 fn takes_success_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, effect: &Effect) -> bool {
     let Effect::SetCommitStatus { sha, state: CommitState::Pending, .. } = effect else { return false };
     let is_green =
-        draft.output(draft::GREEN_HEAD) == Some(sha) || check::shown_green(snapshot) == Some(sha.as_str());
+        draft.output(draft::GREEN_HEAD) == Some(sha) || commit_check::shown_green(snapshot) == Some(sha.as_str());
     is_green && !is_replaced(snapshot, sha)
 }
 
@@ -343,7 +343,7 @@ fn give_up(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, mess
     match effect {
         Effect::DeleteBranch { .. } => draft.set_output(draft::BRANCH_DELETED, "false"),
         Effect::SetCommitStatus { sha, .. } => {
-            check::forget(draft, sha);
+            commit_check::forget(draft, sha);
             let left = draft.output(draft::CHECK_LEFT).map(|left| format!("{left} {sha}"));
             draft.set_output(draft::CHECK_LEFT, left.unwrap_or_else(|| sha.clone()));
         }
@@ -394,7 +394,7 @@ fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, ou
         (Effect::UpdatePullRequest { .. }, _) => {
             draft.set_output(draft::EVIDENCE_KEY, body::fingerprint(snapshot));
         }
-        (Effect::SetCommitStatus { sha, .. }, _) if is_replaced(snapshot, sha) => check::forget(draft, sha),
+        (Effect::SetCommitStatus { sha, .. }, _) if is_replaced(snapshot, sha) => commit_check::forget(draft, sha),
         (Effect::SetCommitStatus { .. }, _) => {
             if let Some(pull_request) = snapshot.pull_request {
                 draft.set_output(draft::STATUS_KEY, waiting::status_key(snapshot, pull_request));

@@ -6,7 +6,7 @@ use kardinal_api::kardinal::{BundleType, PromotionState};
 use super::draft::{self, Draft, output};
 use super::tasks::{TYPES, Task, TaskKind, may_open_pull_request, reviewed, tasks};
 use super::{
-    CommitOrder, CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change, check,
+    CommitOrder, CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change, commit_check,
     gates, late, organisation, pending, reopening, why,
 };
 use kardinal_planner::problem::listed;
@@ -72,7 +72,7 @@ fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest
         description,
     };
     let is_green = draft.output(draft::GREEN_HEAD).is_some()
-        || check::shown_green(snapshot) == Some(pull_request.head.as_str());
+        || commit_check::shown_green(snapshot) == Some(pull_request.head.as_str());
     if state == CommitState::Pending && is_green {
         return Some(shown);
     }
@@ -392,7 +392,7 @@ pub(super) fn abandon(snapshot: &Snapshot<'_>) -> Plan {
 /// Takes the green check of a promotion that is over back: a pull request that is closed can be opened again. What was
 /// merged is merged. What this process has shown counts, also where the status does not know of it.
 pub(super) fn take_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, why: &str) -> Option<Effect> {
-    let shown = || check::shown_green(snapshot).filter(|sha| !is_taken_back(snapshot, draft, sha));
+    let shown = || commit_check::shown_green(snapshot).filter(|sha| !is_taken_back(snapshot, draft, sha));
     let green = draft.output(draft::GREEN_HEAD).or_else(shown)?;
     (draft.output(draft::PR_STATE) != Some(draft::MERGED)).then(|| not_green(snapshot, green, why))
 }
@@ -426,7 +426,7 @@ fn not_green(snapshot: &Snapshot<'_>, sha: &str, why: &str) -> Effect {
 /// another one, or put an older one back. While a pull request is waited for that is part of its upkeep.
 pub(super) fn left_green(snapshot: &Snapshot<'_>) -> Option<Effect> {
     snapshot.key?;
-    let sha = check::shown_green(snapshot).filter(|sha| snapshot.withdrawn != Some(*sha))?;
+    let sha = commit_check::shown_green(snapshot).filter(|sha| snapshot.withdrawn != Some(*sha))?;
     if snapshot.step.metadata.deletion_timestamp.is_some() {
         return None;
     }
