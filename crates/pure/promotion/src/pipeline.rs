@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::bundle::report::newest;
 use crate::bundle::{READY, Route};
 use crate::intent::{arrived, check_name, check_namespace, ended_at, present, with_before};
-use crate::promotion_step::tasks;
+use crate::promotion_step;
 use kardinal_planner::condition::{self, NewCondition, Note, Truth};
 use kardinal_planner::names::label_value;
 use kardinal_planner::problem::{Problem, listed};
@@ -124,12 +124,13 @@ pub(crate) fn check_tasks(
         steps: environment.steps.clone(),
         ..PromotionStepSpec::default()
     };
+    let step = PromotionStep::new("", spec);
     let kinds = [BundleType::Mixed, BundleType::Config, BundleType::Image];
     let mut problem = None;
     for kind in kinds {
-        match tasks(&spec, kind) {
+        match promotion_step::check(&step, kind) {
             Ok(_) => return Ok(()),
-            Err(found) => problem = Some(found),
+            Err(found) => problem = found.into_iter().next(),
         }
     }
     let Some(problem) = problem else { return Ok(()) };

@@ -6,6 +6,7 @@
 
 mod body;
 mod change;
+mod check;
 mod commit_check;
 mod draft;
 mod facts;
@@ -18,6 +19,7 @@ mod promoting;
 mod removal;
 mod reopening;
 mod report;
+mod target;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -36,17 +38,20 @@ use crate::health::HealthFacts;
 use crate::seal::Key;
 pub(crate) use change::{base_branch, directory};
 pub use change::{promotion_branch, rollback_of, undone};
+pub(crate) use check::TYPES;
+pub use check::{CheckedStep, Problem, check};
 pub use facts::{Hold, gate_texts, hold, image_moves};
 pub use kardinal_planner::condition::Note;
 use kardinal_planner::why::Wait;
 pub(crate) use lane::has_begun;
 pub use lane::is_outside;
 pub use late::concerns;
-pub use organisation::{Ground, Organisation, target};
-pub(crate) use organisation::{is_behind, written_to};
+pub(crate) use organisation::is_behind;
+pub use organisation::{Ground, Organisation};
 pub use report::{KNOCKS, Report, in_time, report};
-pub(crate) use tasks::TYPES;
-pub use tasks::{Call, Problem, Task, TaskKind, tasks};
+pub use target::target;
+pub(crate) use target::written_to;
+pub use tasks::{Call, Task, TaskKind};
 pub(crate) use verifying::{Ending, ending};
 pub use verifying::{awaits_look, looks_before_push};
 
@@ -560,20 +565,21 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     if let Some(effect) = waiting::left_green(snapshot) {
         return Plan::act(effect);
     }
+    let checked = check::check_current(snapshot);
     let unknown = snapshot.organisation.err().filter(|_| !is_over(step));
     match (snapshot.key, unknown) {
         // Nobody knows whose the record is, so nothing is done or cleared up by it. Why may be said: a message is no claim.
-        (None, Some(why)) => return organisation::unknown(snapshot, why),
+        (None, Some(why)) => return organisation::unknown(snapshot, &checked, why),
         (None, None) => return Plan { wake: Some(organisation::ask_again(snapshot)), ..Plan::default() },
         (Some(_), _) if !is_proven(snapshot) => return unproven(snapshot),
-        (Some(_), Some(why)) => return organisation::unknown(snapshot, why),
+        (Some(_), Some(why)) => return organisation::unknown(snapshot, &checked, why),
         (Some(_), None) => {}
     }
-    let mut plan = decide(snapshot);
+    let mut plan = decide(snapshot, &checked);
     if plan.changes_git()
         && let Some(why) = organisation::blocker(snapshot)
     {
-        plan = organisation::hold(snapshot, why);
+        plan = organisation::hold(snapshot, &checked, why);
     }
     if plan.effect.is_none() && is_before_the_change(snapshot.step) {
         let again = snapshot.organisation.ok().and_then(Organisation::wake);
@@ -654,21 +660,21 @@ fn is_under_way(step: &PromotionStep) -> bool {
     !is_over(step) && !matches!(state, None | Some(PromotionState::Pending))
 }
 
-fn decide(snapshot: &Snapshot<'_>) -> Plan {
+fn decide(snapshot: &Snapshot<'_>, checked: &check::Checked) -> Plan {
     if snapshot.step.metadata.deletion_timestamp.is_some() {
-        return removal::plan(snapshot);
+        return removal::plan(snapshot, checked);
     }
     let state = snapshot.step.status.as_ref().and_then(|status| status.state);
-    if is_under_way(snapshot.step) && pending::was_verified(snapshot) {
+    if is_under_way(snapshot.step) && pending::was_verified(snapshot, checked) {
         // An older status was put back: what was verified is not done once more, and its evidence is not rewritten.
         return Plan::act(Effect::ForgetStatus);
     }
     match state {
-        None | Some(PromotionState::Pending) => pending::plan(snapshot),
-        Some(PromotionState::Promoting) => promoting::plan(snapshot),
-        Some(PromotionState::WaitingForMerge) => waiting::plan(snapshot),
-        Some(PromotionState::HealthChecking) => verifying::plan(snapshot),
-        Some(PromotionState::Failed) => waiting::abandon(snapshot),
+        None | Some(PromotionState::Pending) => pending::plan(snapshot, checked),
+        Some(PromotionState::Promoting) => promoting::plan(snapshot, checked),
+        Some(PromotionState::WaitingForMerge) => waiting::plan(snapshot, checked),
+        Some(PromotionState::HealthChecking) => verifying::plan(snapshot, checked),
+        Some(PromotionState::Failed) => waiting::abandon(snapshot, checked),
         Some(PromotionState::Verified) => Plan::default(),
     }
 }
@@ -685,7 +691,9 @@ pub fn tells_people(step: &PromotionStep, bundle: &Bundle) -> bool {
     let state = step.status.as_ref().and_then(|status| status.state);
     match state {
         Some(PromotionState::WaitingForMerge) => true,
-        Some(PromotionState::Promoting) => tasks::wants_pull_request(step, bundle),
+        Some(PromotionState::Promoting) => {
+            check(step, bundle.spec.kind()).is_ok_and(|checked| checked.opens_pull_request())
+        }
         _ => false,
     }
 }

@@ -8,6 +8,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::bundle::BundleType;
 use super::environment::{Approval, Delivery, GitLayout, GitProvider, Health, PromotionTask, Update};
 use super::evidence::Evidence;
 use crate::Wait;
@@ -200,6 +201,10 @@ pub struct PromotionStepStatus {
     /// What that tool says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegated_status: Option<String>,
+    /// The type of the Bundle that the step began with, from which its tasks follow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "BundleType")]
+    pub bundle_type: Option<BundleType>,
     /// Which of the tasks runs, counted from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]

@@ -10,7 +10,7 @@ use kardinal_api::kardinal::{
 
 use super::report::{Standing, report};
 use super::{Plan, Route, Snapshot, step_spec, why};
-use crate::promotion_step::{TaskKind, tasks};
+use crate::promotion_step::{TaskKind, check};
 use kardinal_planner::why::Wait;
 
 /// When to look again for what could not be read.
@@ -86,8 +86,9 @@ fn search(bundle: &Bundle, pipeline: &Pipeline) -> Option<Search> {
     let route = Route::intended(&pipeline.spec, bundle.spec.intent.as_ref()).ok()?;
     let steps = route.stops().iter().map(|stop| step(bundle, pipeline, stop.environment));
     let merges = |step: &PromotionStep| {
-        let tasks = tasks(&step.spec, bundle.spec.kind()).unwrap_or_default();
-        tasks.iter().any(|task| matches!(task.kind, TaskKind::ConfigMerge { .. }))
+        let checked = check(step, bundle.spec.kind());
+        let tasks = checked.iter().flat_map(|checked| &checked.tasks);
+        tasks.into_iter().any(|task| matches!(task.kind, TaskKind::ConfigMerge { .. }))
     };
     let steps: Vec<PromotionStep> = steps.filter(merges).collect();
     (!steps.is_empty()).then_some(Search { commit, steps })

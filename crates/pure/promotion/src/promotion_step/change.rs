@@ -5,7 +5,8 @@ use kardinal_api::kardinal::{Bundle, BundleType, GitCommit, GitLayout, Pipeline,
 use kardinal_manifest::{Image, helm};
 use serde_json::Value;
 
-use super::tasks::{Problem, Task, TaskKind, opens_pull_request};
+use super::check::{CheckedStep, Problem};
+use super::tasks::{Task, TaskKind};
 use super::{CommitOrder, Edit, Effect, STATUS_CONTEXT, Snapshot};
 use crate::intent::{History, gone};
 
@@ -65,11 +66,6 @@ pub(super) fn since(snapshot: &Snapshot<'_>) -> Option<Timestamp> {
     metadata.creation_timestamp.as_ref().map(|created| created.0)
 }
 
-/// The branch that the change is pushed to.
-pub(super) fn target_branch(step: &PromotionStep, tasks: &[Task]) -> String {
-    if opens_pull_request(tasks) { branch_of(step) } else { base_branch(step) }
-}
-
 /// The directory of the environment. A branch of its own holds nothing else, so there it is the root.
 pub(crate) fn directory(step: &PromotionStep) -> String {
     let layout = step.spec.git.as_ref().and_then(|git| git.layout);
@@ -111,6 +107,7 @@ fn subject(step: &PromotionStep, bundle: &Bundle) -> String {
 pub(super) fn images(bundle: &Bundle) -> Result<Vec<Image>, Problem> {
     let images = bundle.spec.artifacts.images.iter().enumerate().map(|(index, image)| {
         Image::parse(&image.name, &image.reference, image.digest.as_deref()).map_err(|error| Problem {
+            field: format!("bundle.spec.artifacts.images[{index}].reference"),
             task: None,
             message: format!("artifacts.images[{index}].reference of the Bundle: {error}"),
         })
@@ -123,24 +120,24 @@ pub(super) fn order(
     step: &PromotionStep,
     bundle: &Bundle,
     undone: Option<&Bundle>,
-    tasks: &[Task],
+    checked: &CheckedStep,
 ) -> Result<CommitOrder, Problem> {
     let images = images(bundle)?;
     let config = config(step, bundle, undone)?;
     let identity = identity(step);
     let mut edits = Vec::new();
-    for (index, task) in tasks.iter().enumerate() {
+    for (index, task) in checked.tasks.iter().enumerate() {
         edits.extend(edit(step, bundle, (&images, config.as_ref()), index, task));
     }
     let created = step.metadata.creation_timestamp.as_ref();
     Ok(CommitOrder {
-        base: base_branch(step),
-        branch: target_branch(step, tasks),
+        base: checked.base.clone(),
+        branch: checked.branch.clone(),
         message: message(step, bundle, &identity),
         identity,
         replaces: None,
         time: created.map_or(Timestamp::UNIX_EPOCH, |created| created.0),
-        directory: directory(step),
+        directory: checked.directory.clone(),
         edits,
     })
 }
@@ -195,7 +192,8 @@ fn config<'a>(
             "the Bundle `{name}` that is to be taken back is gone, or the one that brought what `{environment}` has, and \
              with it the commit to undo: create a Bundle with a commit that reverts it"
         );
-        return Err(Problem { task: None, message });
+        let field = "bundle.spec.provenance.rollbackOf".to_owned();
+        return Err(Problem { field, task: None, message });
     }
     let is_itself = |undone: &Bundle| {
         undone.metadata.name == bundle.metadata.name && undone.spec.artifacts == bundle.spec.artifacts

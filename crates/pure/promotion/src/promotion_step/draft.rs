@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStepStatus, TaskState, TaskStatus};
 
+use super::check::{Checked, CheckedStep, Problem};
 use super::tasks::{Task, TaskKind};
-use super::{Note, Plan, Snapshot, change, organisation, why};
+use super::{Note, Plan, Snapshot, target, why};
 use crate::seal::Claim;
 use kardinal_planner::condition::{self, NewCondition, Truth};
 use kardinal_planner::why::Wait;
@@ -104,16 +105,40 @@ pub(super) struct Draft<'a> {
     notes: Vec<Note>,
     old: PromotionStepStatus,
     snapshot: &'a Snapshot<'a>,
+    checked: &'a Checked,
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot<'a>) -> Draft<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot<'a>, checked: &'a Checked) -> Draft<'a> {
         let old = snapshot.step.status.clone().unwrap_or_default();
-        Draft { status: old.clone(), notes: Vec::new(), old, snapshot }
+        Draft { status: old.clone(), notes: Vec::new(), old, snapshot, checked }
     }
 
     pub(super) fn snapshot(&self) -> &'a Snapshot<'a> {
         self.snapshot
+    }
+
+    /// The step as checked for this decision.
+    pub(super) fn checked(&self) -> &'a Checked {
+        self.checked
+    }
+
+    /// The tasks of the step; none where it has problems.
+    pub(super) fn tasks(&self) -> &'a [Task] {
+        match self.checked {
+            Ok(checked) => &checked.tasks,
+            Err(_) => &[],
+        }
+    }
+
+    /// Where the task of this kind stands.
+    pub(super) fn position(&self, kind: &TaskKind) -> Option<usize> {
+        self.checked.as_ref().ok()?.position(kind)
+    }
+
+    /// Whether the change goes through a pull request.
+    pub(super) fn opens_pull_request(&self) -> bool {
+        self.checked.as_ref().is_ok_and(CheckedStep::opens_pull_request)
     }
 
     pub(super) fn output(&self, key: &str) -> Option<&str> {
@@ -180,9 +205,10 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Makes the list of tasks, none of them started.
-    pub(super) fn list_tasks(&mut self, tasks: &[Task]) {
-        let listed = tasks.iter().map(|task| TaskStatus {
+    /// Makes the list of tasks, none of them started, with what says later which they are, even if the Bundle is gone.
+    pub(super) fn list_tasks(&mut self, checked: &CheckedStep) {
+        self.status.bundle_type = Some(checked.bundle_type);
+        let listed = checked.tasks.iter().map(|task| TaskStatus {
             name: task.name.clone(),
             state: TaskState::Pending,
             started_at: None,
@@ -227,8 +253,20 @@ impl<'a> Draft<'a> {
         self.end(PromotionState::Failed, message);
     }
 
+    /// Ends a step that cannot be carried out as it is written. People correct one problem after the other.
+    pub(super) fn refuse(&mut self, problems: &[Problem]) {
+        if let Some(problem) = problems.first() {
+            self.fail(problem.task, problem.message.clone());
+        }
+    }
+
     /// Goes on to the next task: its kind decides the state. `told` is what has come of the one before, if anything.
-    pub(super) fn advance(&mut self, tasks: &[Task], told: &str) {
+    pub(super) fn advance(&mut self, told: &str) {
+        let checked = match self.checked {
+            Ok(checked) => checked,
+            Err(problems) => return self.refuse(problems),
+        };
+        let tasks = checked.tasks.as_slice();
         // A record that does not fit must never look like a record of which nothing is left to do.
         if tasks.is_empty() || tasks.len() != self.status.steps.len() {
             self.fail(None, "the record of tasks in `status.steps` does not fit the tasks of this step");
@@ -254,13 +292,9 @@ impl<'a> Draft<'a> {
             TaskKind::HealthCheck => {
                 let now = self.snapshot.now;
                 self.status.promoted_at = self.status.promoted_at.or(Some(now));
-                let environment = &self.snapshot.step.spec.environment;
-                (PromotionState::HealthChecking, why::health(environment, why::reason::BEGUN, told))
+                (PromotionState::HealthChecking, why::health(&checked.environment, why::reason::BEGUN, told))
             }
-            TaskKind::Push => {
-                let branch = change::target_branch(self.snapshot.step, tasks);
-                next(&format!("pushing the change to `{branch}`"))
-            }
+            TaskKind::Push => next(&format!("pushing the change to `{}`", checked.branch)),
             TaskKind::OpenPullRequest => next("opening the pull request"),
             _ => next(&format!("calling `{}`", task.name)),
         };
@@ -272,7 +306,7 @@ impl<'a> Draft<'a> {
         let Snapshot { step, bundle, key, now, .. } = *self.snapshot;
         let (pipeline, environment) = (&step.spec.pipeline, &step.spec.environment);
         let bundle = bundle?;
-        let place = organisation::written_to(step, bundle.spec.kind());
+        let place = target::place_of(step, self.checked);
         let place = if self.was_forced() { place.forced() } else { place };
         key?.seal(&Claim { bundle, pipeline, environment, place, verified_at: now })
     }

@@ -6,8 +6,9 @@
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStep};
 
+use super::check::{Checked, CheckedStep, may_open_pull_request};
 use super::draft::{self, Draft};
-use super::tasks::{Task, TaskKind, opens_pull_request, tasks};
+use super::tasks::{Task, TaskKind};
 use super::{
     Plan, PullRequest, PullRequestState, Snapshot, change, gates, organisation, promoting, waiting, why,
 };
@@ -20,19 +21,19 @@ const RECORDED: SignedDuration = SignedDuration::from_mins(1);
 
 /// What a step that has nothing on record does about a pull request of its own: one that was merged is in, whatever holds
 /// the step now. `None`: there is nothing of the kind.
-pub(super) fn take_up(snapshot: &Snapshot<'_>) -> Option<Plan> {
+pub(super) fn take_up(snapshot: &Snapshot<'_>, checked: &Checked) -> Option<Plan> {
     let bundle = snapshot.bundle?;
-    let tasks = tasks(&snapshot.step.spec, bundle.spec.kind()).ok()?;
-    if !opens_pull_request(&tasks) || snapshot.has_no_pull_request {
+    let step = checked.as_ref().ok()?;
+    if !step.opens_pull_request() || snapshot.has_no_pull_request {
         return None;
     }
     match snapshot.pull_request {
         None => Some(Plan::act(change::find(snapshot))),
         Some(found) if is_in(snapshot, found) => {
-            let mut draft = Draft::new(snapshot);
-            draft.list_tasks(&tasks);
+            let mut draft = Draft::new(snapshot, checked);
+            draft.list_tasks(step);
             draft.status.evidence = Some(gates::evidence(snapshot));
-            go_on_from_merge(&mut draft, snapshot, (bundle, &tasks), found);
+            go_on_from_merge(&mut draft, snapshot, bundle, found);
             Some(draft.plan())
         }
         Some(_) => None,
@@ -54,12 +55,12 @@ pub(super) fn is_in(snapshot: &Snapshot<'_>, found: &PullRequest) -> bool {
 pub(super) fn go_on_from_merge(
     draft: &mut Draft<'_>,
     snapshot: &Snapshot<'_>,
-    (bundle, tasks): (&Bundle, &[Task]),
+    bundle: &Bundle,
     found: &PullRequest,
 ) {
     let told = format!("PR #{} was merged before this was written down", found.number);
-    let Some(merge) = tasks.iter().position(|task| task.kind == TaskKind::WaitForMerge) else { return };
-    for (index, _) in tasks.iter().enumerate().take(merge).filter(|(_, task)| !is_call(task)) {
+    let Some(merge) = draft.position(&TaskKind::WaitForMerge) else { return };
+    for (index, _) in draft.tasks().iter().enumerate().take(merge).filter(|(_, task)| !is_call(task)) {
         draft.complete(index, told.clone());
     }
     draft.set_output(draft::BRANCH, change::branch_of(snapshot.step));
@@ -76,31 +77,35 @@ fn is_call(task: &Task) -> bool {
 
 /// What a step that has failed does about a pull request that somebody can open again, or has merged meanwhile. `None`: there
 /// is nothing of the kind.
-pub(super) fn look_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Plan> {
+pub(super) fn look_back(snapshot: &Snapshot<'_>, checked: &Checked) -> Option<Plan> {
+    let mut draft = Draft::new(snapshot, checked);
     let may_exist = match draft.output(draft::PR_STATE) {
         Some(state) => [draft::OPEN, draft::CLOSED, draft::LEFT].contains(&state),
         // It has begun with nothing on record, and failed at once because the Bundle had.
-        None => {
-            promoting::has_finalizer(snapshot.step) && opens_pull_request(&waiting::current_tasks(snapshot))
-        }
+        None => promoting::has_finalizer(snapshot.step) && may_have_opened(snapshot, checked),
     };
     if !may_exist || snapshot.has_no_pull_request {
         return None;
     }
     match snapshot.pull_request {
         None if is_long_ago(snapshot) && !snapshot.heard_of_pull_request => None,
-        None => Some(Plan::act(waiting::look(snapshot, draft))),
+        None => Some(Plan::act(waiting::look(snapshot, &draft))),
         Some(found) if found.state != PullRequestState::Merged => None,
         // What the gates said is told once they can be asked.
         Some(_) if snapshot.organisation.is_err() => {
             Some(Plan { wake: Some(organisation::ask_again(snapshot)), ..Plan::default() })
         }
         Some(found) => {
-            let mut draft = Draft::new(snapshot);
             merged_all_the_same(&mut draft, snapshot, found);
             Some(draft.plan())
         }
     }
+}
+
+/// Whether the step may have opened a pull request; of one that has problems nobody knows what it did before.
+fn may_have_opened(snapshot: &Snapshot<'_>, checked: &Checked) -> bool {
+    let knows = checked.as_ref().map(CheckedStep::opens_pull_request);
+    knows.unwrap_or_else(|_| may_open_pull_request(snapshot.step))
 }
 
 /// Whether a look is not worth its cost any more, unless something was heard of the pull request: a forge limits how often
@@ -112,7 +117,7 @@ fn is_long_ago(snapshot: &Snapshot<'_>) -> bool {
 
 /// What is done about the merge of a step that is being deleted, before nothing is left of it. `None`: there is none, or it
 /// is on record.
-pub(super) fn on_leaving(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Plan> {
+pub(super) fn on_leaving(snapshot: &Snapshot<'_>, mut draft: Draft<'_>) -> Option<Plan> {
     let found = snapshot.pull_request.filter(|found| found.state == PullRequestState::Merged)?;
     if draft.output(draft::PR_STATE) == Some(draft::MERGED) {
         return None;
@@ -120,7 +125,6 @@ pub(super) fn on_leaving(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<P
     if snapshot.organisation.is_err() {
         return Some(Plan { wake: Some(organisation::ask_again(snapshot)), ..Plan::default() });
     }
-    let mut draft = Draft::new(snapshot);
     match waiting::has_failed(snapshot) {
         true => merged_all_the_same(&mut draft, snapshot, found),
         false => merged_meanwhile(&mut draft, snapshot, found),

@@ -6,21 +6,21 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use kardinal_api::kardinal::{Approval, Bundle, BundleType, GateStage, Pipeline, PolicyGate, PromotionStep};
+use kardinal_api::kardinal::{Approval, Bundle, GateStage, Pipeline, PolicyGate, PromotionStep};
 use kardinal_object::name_of;
 use kardinal_planner::why::Wait;
 use kardinal_policy::{
-    EnvironmentFacts, Facts, Target, at_place, decide, detail, guards, is_skip_permission, recheck_interval,
+    EnvironmentFacts, Facts, at_place, decide, detail, guards, is_skip_permission, recheck_interval,
     shows_organisation, speaks_for_organisation,
 };
-use kardinal_vcs::Written;
 
+use super::check::Checked;
 use super::draft::Draft;
-use super::tasks::{Task, TaskKind, tasks};
-use super::{Effect, Plan, Snapshot, change, pending, why};
+use super::target::{target, written_to};
+use super::{Effect, Plan, Snapshot, pending, why};
 use crate::bundle::{Route, is_made_from, template_of};
 use crate::policy_gate::is_released;
-use crate::seal::{Door, Key, Place, trusted, trusted_previous};
+use crate::seal::{Door, Key, trusted, trusted_previous};
 
 /// How long to wait before what could not be read is asked for again.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
@@ -269,54 +269,6 @@ fn upstreams(ground: &Ground<'_>, steps: &[PromotionStep]) -> Vec<String> {
     all
 }
 
-/// What a step writes, and where. What cannot be told apart counts as everything below the environment's directory.
-pub fn target(step: &PromotionStep, kind: BundleType) -> Target {
-    let directory = change::directory(step);
-    let base = change::base_branch(step);
-    let (paths, branches) = match tasks(&step.spec, kind) {
-        Ok(tasks) => {
-            let pushed = change::target_branch(step, &tasks);
-            (tasks.iter().flat_map(|task| written(step, &directory, task)).collect(), vec![base, pushed])
-        }
-        Err(_) => (vec![Written::tree(&directory)], vec![base]),
-    };
-    Target { environment: step.spec.environment.clone(), paths, branches }
-}
-
-/// The same as a seal names it. The branch of a pull request belongs to the Bundle, not to the place.
-pub(crate) fn written_to(step: &PromotionStep, kind: BundleType) -> Place {
-    let repository = step.spec.git.as_ref().map(|git| git.url.as_str()).unwrap_or_default();
-    Place::of(repository, &change::base_branch(step), &target(step, kind).paths)
-}
-
-fn written(step: &PromotionStep, directory: &str, task: &Task) -> Vec<Written> {
-    let file = |name: &str| vec![Written::file(&format!("{directory}/{name}"))];
-    match &task.kind {
-        TaskKind::KustomizeImages => {
-            ["kustomization.yaml", "kustomization.yml", "Kustomization"].into_iter().flat_map(file).collect()
-        }
-        TaskKind::HelmImages { file: named, .. } => {
-            let settings = step.spec.update.as_ref().and_then(|update| update.helm.as_ref());
-            let default = settings.and_then(|settings| settings.values_file.as_deref());
-            file(named.as_deref().or(default).unwrap_or(kardinal_manifest::helm::VALUES))
-        }
-        TaskKind::YamlSet { file: named, .. } | TaskKind::ReplaceText { file: Some(named), .. } => {
-            file(named)
-        }
-        TaskKind::KustomizeBuild { output } => file(output),
-        TaskKind::ReplaceImages | TaskKind::ReplaceText { file: None, .. } | TaskKind::ConfigMerge { .. } => {
-            vec![Written::tree(directory)]
-        }
-        TaskKind::Clone
-        | TaskKind::Commit
-        | TaskKind::Push
-        | TaskKind::OpenPullRequest
-        | TaskKind::WaitForMerge
-        | TaskKind::HealthCheck
-        | TaskKind::Call(_) => Vec::new(),
-    }
-}
-
 /// Whether an effect changes what is in Git, or asks for it.
 pub(super) fn changes_git(effect: &Effect) -> bool {
     match effect {
@@ -351,8 +303,8 @@ pub(super) fn blocker(snapshot: &Snapshot<'_>) -> Option<Wait> {
 }
 
 /// The plan of a step that cannot know what the organisation says, and so does nothing at all.
-pub(super) fn unknown(snapshot: &Snapshot<'_>, why: &str) -> Plan {
-    Plan { wake: Some(ask_again(snapshot)), ..hold(snapshot, why::unknown_gates(why)) }
+pub(super) fn unknown(snapshot: &Snapshot<'_>, checked: &Checked, why: &str) -> Plan {
+    Plan { wake: Some(ask_again(snapshot)), ..hold(snapshot, checked, why::unknown_gates(why)) }
 }
 
 /// When to ask again for what could not be read.
@@ -361,8 +313,8 @@ pub(super) fn ask_again(snapshot: &Snapshot<'_>) -> Timestamp {
 }
 
 /// The plan of a step that may not change Git now.
-pub(super) fn hold(snapshot: &Snapshot<'_>, wait: Wait) -> Plan {
-    let mut draft = Draft::new(snapshot);
+pub(super) fn hold(snapshot: &Snapshot<'_>, checked: &Checked, wait: Wait) -> Plan {
+    let mut draft = Draft::new(snapshot, checked);
     draft.hold([wait]);
     draft.plan()
 }

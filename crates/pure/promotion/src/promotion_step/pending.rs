@@ -2,9 +2,9 @@
 
 use kardinal_api::kardinal::{Bundle, BundlePhase, EnvironmentStatus, PromotionState, PromotionStep};
 
+use super::check::{Checked, CheckedStep};
 use super::draft::{self, Draft};
-use super::tasks::{Task, tasks};
-use super::{Plan, Snapshot, gates, lane, late, organisation, promoting, why};
+use super::{Plan, Snapshot, gates, lane, late, organisation, promoting, target, why};
 use crate::bundle::UPSTREAMS_ANNOTATION;
 use crate::seal::proven_at;
 use kardinal_planner::why::Wait;
@@ -12,39 +12,39 @@ use kardinal_planner::why::Wait;
 /// What the step before must have come to.
 const VERIFIED: &str = "Verified";
 
-pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
-    let mut draft = Draft::new(snapshot);
-    if let Some((bundle, record)) = over(snapshot) {
+pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
+    let mut draft = Draft::new(snapshot, checked);
+    if let Some((bundle, record)) = over(snapshot, checked) {
         take_over(&mut draft, bundle, record);
         return draft.plan();
     }
     if (promoting::has_finalizer(snapshot.step) || snapshot.heard_of_pull_request)
-        && let Some(plan) = late::take_up(snapshot)
+        && let Some(plan) = late::take_up(snapshot, checked)
     {
         return plan;
     }
     match ready(snapshot) {
         Err(waits) => draft.enter(PromotionState::Pending, waits),
-        Ok(bundle) => match tasks(&snapshot.step.spec, bundle.spec.kind()) {
-            Ok(tasks) => start(&mut draft, snapshot, bundle, &tasks),
-            Err(problem) => {
-                draft.remember_bundle(bundle);
-                draft.fail(problem.task, problem.message);
+        Ok(bundle) => {
+            draft.remember_bundle(bundle);
+            match checked {
+                Ok(checked) => start(&mut draft, snapshot, checked),
+                Err(problems) => draft.refuse(problems),
             }
-        },
+        }
     }
     draft.plan()
 }
 
 /// What the Bundle's record says of this environment, if the promotion was over before the step was made: an earlier step
 /// has been deleted. To do it once more could bring back what was replaced since, and would rewrite the evidence.
-fn over<'a>(snapshot: &Snapshot<'a>) -> Option<(&'a Bundle, &'a EnvironmentStatus)> {
+fn over<'a>(snapshot: &Snapshot<'a>, checked: &Checked) -> Option<(&'a Bundle, &'a EnvironmentStatus)> {
     let Snapshot { step, bundle, key, .. } = *snapshot;
     let (bundle, environment) = (bundle?, step.spec.environment.as_str());
     let record = bundle.status.as_ref()?.environments.get(environment)?;
     let over = match record.state? {
         PromotionState::Verified => {
-            let place = organisation::written_to(step, bundle.spec.kind());
+            let place = target::place_of(step, checked);
             proven_at(key?, (&step.spec.pipeline, environment), bundle, place).is_some()
         }
         PromotionState::Failed => true,
@@ -57,8 +57,8 @@ fn over<'a>(snapshot: &Snapshot<'a>) -> Option<(&'a Bundle, &'a EnvironmentStatu
 }
 
 /// Whether the Bundle's record proves that the promotion has come to its good end.
-pub(super) fn was_verified(snapshot: &Snapshot<'_>) -> bool {
-    over(snapshot).is_some_and(|(_, record)| record.state == Some(PromotionState::Verified))
+pub(super) fn was_verified(snapshot: &Snapshot<'_>, checked: &Checked) -> bool {
+    over(snapshot, checked).is_some_and(|(_, record)| record.state == Some(PromotionState::Verified))
 }
 
 /// Only what the seal proves becomes the step's own word. The rest of the record stays in the Bundle, where it is.
@@ -81,11 +81,10 @@ fn take_over(draft: &mut Draft<'_>, bundle: &Bundle, record: &EnvironmentStatus)
     draft.fail(None, why);
 }
 
-fn start(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, bundle: &Bundle, tasks: &[Task]) {
-    draft.remember_bundle(bundle);
-    draft.list_tasks(tasks);
+fn start(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, checked: &CheckedStep) {
+    draft.list_tasks(checked);
     draft.status.evidence = Some(gates::evidence(snapshot));
-    draft.advance(tasks, "");
+    draft.advance("");
 }
 
 /// The Bundle, when it may be promoted now; else what is waited for.

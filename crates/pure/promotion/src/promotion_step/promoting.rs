@@ -4,17 +4,18 @@ use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStep, PromotionSte
 use kardinal_planner::why::Wait;
 use serde_json::{Map, Value, json};
 
+use super::check::{Checked, CheckedStep, Problem};
 use super::draft::{self, Draft, output};
-use super::tasks::{Call, Problem, Task, TaskKind, opens_pull_request, tasks};
+use super::tasks::{Call, Task, TaskKind};
 use super::{
-    Effect, FINALIZER, Plan, PullRequestOrder, Snapshot, TaskCall, body, change, lane, late, pending, waiting,
+    Effect, FINALIZER, Plan, PullRequestOrder, Snapshot, TaskCall, body, change, lane, late, pending,
 };
 
-pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
-    let mut draft = Draft::new(snapshot);
+pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
+    let mut draft = Draft::new(snapshot, checked);
     if snapshot.heard_of_pull_request
-        && !has_opened(snapshot, &draft.status)
-        && let Some(plan) = late::take_up(snapshot)
+        && !has_opened(&draft)
+        && let Some(plan) = late::take_up(snapshot, checked)
     {
         return plan;
     }
@@ -29,26 +30,23 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
             return draft.plan();
         }
     };
-    match next_effect(snapshot, &draft.status, bundle) {
-        Ok(Some(effect)) => Plan::act(effect),
+    let next = match checked {
+        Ok(checked) => next_effect(snapshot, &draft.status, bundle, checked).map_err(|problem| vec![problem]),
+        Err(problems) => Err(problems.clone()),
+    };
+    match next {
+        Ok(Some(effect)) => return Plan::act(effect),
         // The next task is not done but watched: its state says so.
-        Ok(None) => {
-            let tasks = tasks(&snapshot.step.spec, bundle.spec.kind()).unwrap_or_default();
-            draft.advance(&tasks, "");
-            draft.plan()
-        }
-        Err(problem) => {
-            draft.fail(problem.task, problem.message);
-            draft.plan()
-        }
+        Ok(None) => draft.advance(""),
+        Err(problems) => draft.refuse(&problems),
     }
+    draft.plan()
 }
 
 /// Whether the pull request is on record as opened.
-fn has_opened(snapshot: &Snapshot<'_>, status: &PromotionStepStatus) -> bool {
-    let tasks = waiting::current_tasks(snapshot);
-    let open = tasks.iter().position(|task| task.kind == TaskKind::OpenPullRequest);
-    open.is_some_and(|index| draft::is_complete(status, index))
+fn has_opened(draft: &Draft<'_>) -> bool {
+    let open = draft.position(&TaskKind::OpenPullRequest);
+    open.is_some_and(|index| draft::is_complete(&draft.status, index))
 }
 
 /// Why a step that is Promoting does not go on.
@@ -79,13 +77,13 @@ fn next_effect(
     snapshot: &Snapshot<'_>,
     status: &PromotionStepStatus,
     bundle: &Bundle,
+    checked: &CheckedStep,
 ) -> Result<Option<Effect>, Problem> {
     let step = snapshot.step;
-    let tasks = tasks(&step.spec, bundle.spec.kind())?;
-    let Some((index, task)) = draft::next(&tasks, status) else { return Ok(None) };
+    let Some((index, task)) = draft::next(&checked.tasks, status) else { return Ok(None) };
     let effect = match &task.kind {
-        TaskKind::Push if opens_pull_request(&tasks) && !has_finalizer(step) => Effect::AddFinalizer,
-        TaskKind::Push => Effect::Commit(change::order(step, bundle, snapshot.reverted, &tasks)?),
+        TaskKind::Push if checked.opens_pull_request() && !has_finalizer(step) => Effect::AddFinalizer,
+        TaskKind::Push => Effect::Commit(change::order(step, bundle, snapshot.reverted, checked)?),
         // Nothing was left to change. That may be the doing of this promotion, in a life of which the record got lost.
         TaskKind::OpenPullRequest if output(status, draft::CHANGED) == Some("false") => {
             let (head, base) = (change::branch_of(step), change::base_branch(step));

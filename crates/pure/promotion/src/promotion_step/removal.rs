@@ -3,18 +3,19 @@
 
 use kardinal_api::kardinal::BundlePhase;
 
+use super::check::Checked;
 use super::draft::{self, Draft};
 use super::{Effect, Plan, Snapshot, body, change, late, organisation, promoting, waiting};
 use crate::bundle::SUPERSEDED;
 
-pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
+pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
     if !promoting::has_finalizer(snapshot.step) {
         return Plan::default();
     }
-    let draft = Draft::new(snapshot);
-    if let Some(plan) = late::on_leaving(snapshot, &draft) {
+    if let Some(plan) = late::on_leaving(snapshot, Draft::new(snapshot, checked)) {
         return plan;
     }
+    let draft = Draft::new(snapshot, checked);
     let effect = pull_request(snapshot, &draft)
         .or_else(|| waiting::take_back_for_good(snapshot, &draft, over(snapshot)))
         .or_else(|| branch(snapshot, &draft));

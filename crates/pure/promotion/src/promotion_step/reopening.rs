@@ -2,6 +2,7 @@
 
 use kardinal_api::kardinal::{PromotionState, TaskState};
 
+use super::check::Checked;
 use super::draft::{self, Draft};
 use super::tasks::TaskKind;
 use super::{Plan, Snapshot, waiting, why};
@@ -20,13 +21,12 @@ pub(super) fn record(draft: &mut Draft<'_>) {
 
 /// Goes back to before the push: the branch may be gone, too, and what was pushed is found if it is not. Tasks of others
 /// are not called again. Before that a green check is taken back, which anybody could put to use with the same commit.
-pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
-    let mut draft = Draft::new(snapshot);
+pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
+    let mut draft = Draft::new(snapshot, checked);
     if let Some(effect) = waiting::take_back(snapshot, &draft, "the pull request no longer exists") {
         return Plan::act(effect);
     }
-    let tasks = waiting::current_tasks(snapshot);
-    let again = tasks.iter().zip(&mut draft.status.steps).filter(|(task, _)| {
+    let again = draft.tasks().iter().zip(&mut draft.status.steps).filter(|(task, _)| {
         task.kind.is_gathered()
             || matches!(task.kind, TaskKind::Push | TaskKind::OpenPullRequest | TaskKind::WaitForMerge)
     });
@@ -37,6 +37,6 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     draft.status.outputs.retain(|key, _| KEPT.contains(&key.as_str()));
     draft.status.pr_url = None;
     draft.status.state = Some(PromotionState::Promoting);
-    draft.advance(&tasks, "");
+    draft.advance("");
     draft.plan()
 }

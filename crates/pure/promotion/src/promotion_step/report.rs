@@ -3,8 +3,9 @@
 use jiff::SignedDuration;
 use kardinal_api::kardinal::{PromotionState, PromotionStep, PromotionStepStatus};
 
+use super::check::check_current;
 use super::draft::{self, Draft};
-use super::tasks::{Task, TaskKind, opens_pull_request, reviewed};
+use super::tasks::{Task, TaskKind, reviewed};
 use super::{
     CommitState, Effect, ImageMove, Note, Outcome, PullRequest, PullRequestState, Push, Retry, Snapshot,
     body, change, commit_check, gates, late, reopening, verifying, waiting, why,
@@ -47,7 +48,8 @@ pub fn report(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attem
     if let Some(report) = unwritten(snapshot, effect, outcome, attempt) {
         return report;
     }
-    let mut draft = Draft::new(snapshot);
+    let checked = check_current(snapshot);
+    let mut draft = Draft::new(snapshot, &checked);
     let retry = fold(&mut draft, snapshot, effect, outcome, attempt);
     let over = draft.status.state == Some(PromotionState::Failed) && !is_cleanup(snapshot, effect);
     let retry = retry.filter(|_| !over);
@@ -226,8 +228,8 @@ fn is_display(effect: &Effect) -> bool {
 /// given up, but for a commit that is not in the pull request any more: a forge may not have it any more either.
 fn takes_success_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, effect: &Effect) -> bool {
     let Effect::SetCommitStatus { sha, state: CommitState::Pending, .. } = effect else { return false };
-    let is_green =
-        draft.output(draft::GREEN_HEAD) == Some(sha) || commit_check::shown_green(snapshot) == Some(sha.as_str());
+    let is_green = draft.output(draft::GREEN_HEAD) == Some(sha)
+        || commit_check::shown_green(snapshot) == Some(sha.as_str());
     is_green && !is_replaced(snapshot, sha)
 }
 
@@ -366,11 +368,10 @@ fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, ou
         (Effect::OpenPullRequest(_), Outcome::PullRequest(pull_request)) => {
             draft.set_output(draft::EVIDENCE_KEY, body::fingerprint(snapshot));
             waiting::record(draft, pull_request);
-            let tasks = waiting::current_tasks(snapshot);
-            if let Some(index) = tasks.iter().position(|task| task.kind == TaskKind::OpenPullRequest) {
+            if let Some(index) = draft.position(&TaskKind::OpenPullRequest) {
                 draft.complete(index, format!("opened PR #{}", pull_request.number));
             }
-            draft.advance(&tasks, "");
+            draft.advance("");
             waiting::settle(draft, snapshot, pull_request);
         }
         // What it has passed over is told with the gates at hand, by the next plan.
@@ -394,7 +395,9 @@ fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, ou
         (Effect::UpdatePullRequest { .. }, _) => {
             draft.set_output(draft::EVIDENCE_KEY, body::fingerprint(snapshot));
         }
-        (Effect::SetCommitStatus { sha, .. }, _) if is_replaced(snapshot, sha) => commit_check::forget(draft, sha),
+        (Effect::SetCommitStatus { sha, .. }, _) if is_replaced(snapshot, sha) => {
+            commit_check::forget(draft, sha)
+        }
         (Effect::SetCommitStatus { .. }, _) => {
             if let Some(pull_request) = snapshot.pull_request {
                 draft.set_output(draft::STATUS_KEY, waiting::status_key(snapshot, pull_request));
@@ -404,19 +407,18 @@ fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, ou
         (Effect::DeleteBranch { .. }, _) => draft.set_output(draft::BRANCH_DELETED, "true"),
         (Effect::CallTask(call), Outcome::TaskAnswer { success, message }) => {
             draft.status.outputs.remove(draft::TASK_ATTEMPTS);
-            answered(draft, snapshot, call.index, *success, message);
+            answered(draft, call.index, *success, message);
         }
         _ => {}
     }
 }
 
-fn answered(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, index: usize, success: bool, message: &str) {
-    let tasks = waiting::current_tasks(snapshot);
-    let name = tasks.get(index).map(|task| task.name.clone()).unwrap_or_default();
+fn answered(draft: &mut Draft<'_>, index: usize, success: bool, message: &str) {
+    let name = draft.tasks().get(index).map(|task| task.name.clone()).unwrap_or_default();
     let message = change::cut(message, 1024);
     if success {
         draft.complete(index, message);
-        draft.advance(&tasks, message);
+        draft.advance(message);
     } else {
         let why = if message.is_empty() { "it gave no reason" } else { message };
         draft.fail(Some(index), format!("task `{name}` said no: {why}"));
@@ -425,7 +427,6 @@ fn answered(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, index: usize, succes
 
 fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outcome: &Outcome) {
     let Outcome::Committed { commit, base, push, files, moves, source } = outcome else { return };
-    let tasks = waiting::current_tasks(snapshot);
     draft.set_output(draft::COMMIT, commit);
     draft.set_output(draft::CHANGED, push.has_commit().to_string());
     if let Some(base) = base {
@@ -443,36 +444,35 @@ fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outco
     } else {
         format!("`{}` already has this version", change::base_branch(snapshot.step))
     };
-    for (index, task) in tasks.iter().enumerate() {
+    for (index, task) in draft.tasks().iter().enumerate() {
         if task.kind.is_gathered() || task.kind == TaskKind::Push {
             draft.complete(index, done(task, &told));
         }
     }
-    if !opens_pull_request(&tasks) {
+    if !draft.opens_pull_request() {
         draft.status.promoted_at = Some(snapshot.now);
         // Of a push that was made in an earlier life nobody knows what was there before.
         if let Some(marks) = verifying::before_push(snapshot).filter(|_| *push == Push::Made) {
             draft.set_output(draft::HEALTH_BEFORE, marks);
         }
     }
-    draft.advance(&tasks, &told);
+    draft.advance(&told);
 }
 
 /// There is nothing to change, and now it is known whether that is the doing of this promotion.
 fn nothing_to_open(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: Option<&PullRequest>) {
-    let tasks = waiting::current_tasks(snapshot);
     let ours = |found: &&PullRequest| late::is_in(snapshot, found);
     if let (Some(found), Some(bundle)) = (found.filter(ours), snapshot.bundle) {
-        late::go_on_from_merge(draft, snapshot, (bundle, &tasks), found);
+        late::go_on_from_merge(draft, snapshot, bundle, found);
         return;
     }
     // One that was found open before is closed first, as one whose change has come in by another way.
     if draft.output(draft::PR_STATE) == Some(draft::OPEN) {
-        if let Some(index) = tasks.iter().position(|task| task.kind == TaskKind::OpenPullRequest) {
+        if let Some(index) = draft.position(&TaskKind::OpenPullRequest) {
             draft.complete(index, "it was open already");
         }
         draft.set_output(draft::REBUILT_ON, draft::NOTHING);
-        draft.advance(&tasks, "");
+        draft.advance("");
         return;
     }
     waiting::skip(draft, snapshot, &[TaskKind::OpenPullRequest, TaskKind::WaitForMerge]);

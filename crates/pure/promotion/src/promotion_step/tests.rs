@@ -1,6 +1,7 @@
 //! A step on a table: what it sees, what it decides, what it writes down.
 
 mod body;
+mod checked;
 mod crash;
 mod evidence;
 mod lane;

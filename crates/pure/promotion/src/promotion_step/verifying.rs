@@ -7,9 +7,10 @@ use kardinal_api::kardinal::{
 };
 use serde_json::Value;
 
+use super::check::Checked;
 use super::draft::{self, Draft, output};
-use super::tasks::{Task, TaskKind};
-use super::{Plan, Snapshot, change, gates, promoted_commit, waiting, why};
+use super::tasks::TaskKind;
+use super::{Plan, Snapshot, change, gates, promoted_commit, why};
 use kardinal_planner::why::Wait;
 
 use crate::health::{self, Adapter, Baseline, Expected, HealthFacts, Unknown, Verdict};
@@ -51,9 +52,8 @@ pub(crate) fn ending(step: &PromotionStep) -> Option<Ending> {
     })
 }
 
-pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
-    let mut draft = Draft::new(snapshot);
-    let tasks = waiting::current_tasks(snapshot);
+pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
+    let mut draft = Draft::new(snapshot, checked);
     let Some(facts) = snapshot.health else {
         let deadline = deadline(&snapshot.step.spec, &draft.status).unwrap_or(snapshot.now);
         return Plan { wake: Some(deadline.max(soon(snapshot, LOOK_AGAIN))), ..Plan::default() };
@@ -73,7 +73,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     if baseline(&draft.status).is_none() && brings_no_image(snapshot) {
         draft.set_output(draft::HEALTH_BASELINE, health::marks(&facts.objects));
     }
-    let verdict = verdict(snapshot, &draft.status, facts);
+    let verdict = verdict(snapshot, &draft, facts);
     delegation(&mut draft, snapshot, facts, &verdict);
     match &verdict {
         Verdict::Unproven(reason) => draft.set_output(UNPROVEN, reason.clone()),
@@ -86,19 +86,19 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let next_look = if elsewhere { deadline.min(soon(snapshot, ELSEWHERE)) } else { deadline };
     match verdict {
         Verdict::Healthy(reason) => {
-            if let Some(index) = health_task(&tasks) {
+            if let Some(index) = health_task(&draft) {
                 draft.complete(index, reason.clone());
             }
-            draft.advance(&tasks, &reason);
+            draft.advance(&reason);
         }
         Verdict::Unproven(reason) if snapshot.now >= deadline => {
             let told = format!("not proven: {reason}");
-            if let Some(index) = health_task(&tasks) {
+            if let Some(index) = health_task(&draft) {
                 draft.complete(index, told.clone());
             }
             draft.not_proven(&reason);
             draft.status.evidence.get_or_insert_default().not_proven = Some(reason);
-            draft.advance(&tasks, &told);
+            draft.advance(&told);
         }
         Verdict::Unproven(reason) => {
             let counts = Wait { until: Some(deadline), ..seen(why::reason::NOT_PROVEN, &reason) };
@@ -107,7 +107,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
         }
         other if snapshot.now >= deadline => {
             let timeout = gates::duration(timeout(&snapshot.step.spec));
-            draft.fail(health_task(&tasks), format!("not healthy after {timeout}: {}", other.reason()));
+            draft.fail(health_task(&draft), format!("not healthy after {timeout}: {}", other.reason()));
         }
         Verdict::Degraded(reason) => {
             draft.wait([Wait { deadline: Some(deadline), ..seen(why::reason::DEGRADED, &reason) }]);
@@ -157,7 +157,8 @@ fn known_again(draft: &mut Draft<'_>) {
     draft.set_output(draft::HEALTH_SINCE, now.to_string());
 }
 
-fn verdict(snapshot: &Snapshot<'_>, status: &PromotionStepStatus, facts: &HealthFacts) -> Verdict {
+fn verdict(snapshot: &Snapshot<'_>, draft: &Draft<'_>, facts: &HealthFacts) -> Verdict {
+    let status = &draft.status;
     let mut images = snapshot.bundle.and_then(|bundle| change::images(bundle).ok()).unwrap_or_default();
     // The images of a mixed Bundle may be there before its configuration is; to Argo CD they would be proof enough.
     let mixed = snapshot.bundle.is_some_and(|bundle| bundle.spec.kind() == BundleType::Mixed);
@@ -168,7 +169,7 @@ fn verdict(snapshot: &Snapshot<'_>, status: &PromotionStepStatus, facts: &Health
         images: &images,
         commit: promoted_commit(status),
         contains: &facts.contains,
-        since: changed_since(snapshot, status),
+        since: changed_since(draft),
         baseline: baseline(status),
     };
     health::verdict(&facts.target, &facts.objects, &expected)
@@ -176,15 +177,17 @@ fn verdict(snapshot: &Snapshot<'_>, status: &PromotionStepStatus, facts: &Health
 
 /// Since when at the earliest the environment can have the change; `None` where nothing was to be changed. A push that was
 /// made shows at once, even if it is written down only after a second try.
-fn changed_since(snapshot: &Snapshot<'_>, status: &PromotionStepStatus) -> Option<Timestamp> {
+fn changed_since(draft: &Draft<'_>) -> Option<Timestamp> {
+    let status = &draft.status;
     let promoted_at = status.promoted_at.filter(|_| output(status, draft::CHANGED) != Some("false"))?;
     // What was there right before the push is known: whatever came until then is not its doing, however often it was tried.
     if status.merged_at.is_some() || output(status, draft::HEALTH_BEFORE).is_some() {
         return Some(promoted_at);
     }
-    let tasks = waiting::current_tasks(snapshot);
-    let push = tasks.iter().position(|task| task.kind == TaskKind::Push);
-    let pushing = push.and_then(|index| status.steps.get(index)).and_then(|task| task.started_at);
+    let pushing = draft
+        .position(&TaskKind::Push)
+        .and_then(|index| status.steps.get(index))
+        .and_then(|task| task.started_at);
     Some(pushing.map_or(promoted_at, |pushing| pushing.min(promoted_at)))
 }
 
@@ -244,6 +247,6 @@ fn deadline(spec: &PromotionStepSpec, status: &PromotionStepStatus) -> Option<Ti
     Some(since.saturating_add(timeout(spec)).unwrap_or(Timestamp::MAX))
 }
 
-fn health_task(tasks: &[Task]) -> Option<usize> {
-    tasks.iter().position(|task| task.kind == TaskKind::HealthCheck)
+fn health_task(draft: &Draft<'_>) -> Option<usize> {
+    draft.position(&TaskKind::HealthCheck)
 }

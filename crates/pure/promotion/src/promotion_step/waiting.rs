@@ -1,13 +1,14 @@
 //! A step whose pull request waits for a merge: by people, or by the controller itself for a mere record.
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{BundleType, PromotionState};
+use kardinal_api::kardinal::PromotionState;
 
+use super::check::{Checked, may_open_pull_request};
 use super::draft::{self, Draft, output};
-use super::tasks::{TYPES, Task, TaskKind, may_open_pull_request, reviewed, tasks};
+use super::tasks::{TaskKind, reviewed};
 use super::{
-    CommitOrder, CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change, commit_check,
-    gates, late, organisation, pending, reopening, why,
+    CommitOrder, CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change,
+    commit_check, gates, late, organisation, pending, reopening, why,
 };
 use kardinal_planner::problem::listed;
 use kardinal_planner::why::Wait;
@@ -17,8 +18,8 @@ const DESCRIPTION_LIMIT: usize = 140;
 /// What the check says of a step whose status is not the controller's own, or not the last one.
 const LOST: &str = "what is known of this promotion was lost: it is looked at again";
 
-pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
-    let mut draft = Draft::new(snapshot);
+pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
+    let mut draft = Draft::new(snapshot, checked);
     if draft.output(draft::REBUILT_ON) == Some(draft::NOTHING)
         && matches!(draft.output(draft::PR_STATE), Some(draft::CLOSED | draft::LEFT))
     {
@@ -26,7 +27,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>) -> Plan {
         return draft.plan();
     }
     if draft.output(draft::PR_STATE) == Some(draft::NONE) {
-        return reopening::plan(snapshot);
+        return reopening::plan(snapshot, checked);
     }
     let Some(pull_request) = snapshot.pull_request else {
         return Plan::act(look(snapshot, &draft));
@@ -133,8 +134,8 @@ fn rebuilt(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullReques
         return None;
     }
     let bundle = pending::usable_bundle(snapshot).ok()?;
-    let tasks = current_tasks(snapshot);
-    let order = change::order(snapshot.step, bundle, snapshot.reverted, &tasks).ok()?;
+    let checked = draft.checked().as_ref().ok()?;
+    let order = change::order(snapshot.step, bundle, snapshot.reverted, checked).ok()?;
     Some(CommitOrder { replaces: Some(own.to_owned()), ..order })
 }
 
@@ -240,11 +241,10 @@ fn skip_the_merge(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>) {
 pub(super) fn skip(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, kinds: &[TaskKind]) {
     draft.status.promoted_at = Some(snapshot.now);
     let told = format!("`{}` already has this version", change::base_branch(snapshot.step));
-    let tasks = current_tasks(snapshot);
-    for (index, _) in tasks.iter().enumerate().filter(|(_, task)| kinds.contains(&task.kind)) {
+    for (index, _) in draft.tasks().iter().enumerate().filter(|(_, task)| kinds.contains(&task.kind)) {
         draft.complete(index, format!("not needed: {told}"));
     }
-    draft.advance(&tasks, &told);
+    draft.advance(&told);
 }
 
 /// Somebody has said no: who and when stays on record.
@@ -318,12 +318,11 @@ fn merged(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullReq
         let message = format!("PR #{number} was merged by {by} past {}", listed(passed.into_iter()));
         draft.warn("MergedPastGates", message);
     }
-    let tasks = current_tasks(snapshot);
-    if let Some(index) = tasks.iter().position(|task| task.kind == TaskKind::WaitForMerge) {
+    if let Some(index) = draft.position(&TaskKind::WaitForMerge) {
         let by = pull_request.merged_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
         draft.complete(index, format!("PR #{number} was merged{by}"));
     }
-    draft.advance(&tasks, "");
+    draft.advance("");
 }
 
 /// Writes down when a merge has brought the change, and what it has passed over.
@@ -331,7 +330,7 @@ pub(super) fn arrived(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_reque
     let at = pull_request.merged_at.unwrap_or(snapshot.now);
     draft.status.merged_at = Some(at);
     // The forge's clock may be ahead of ours, or behind: nothing arrives in the future, or before it was pushed.
-    let pushed_at = pushed_at(snapshot).unwrap_or(at);
+    let pushed_at = pushed_at(draft).unwrap_or(at);
     draft.status.promoted_at = Some(at.max(pushed_at).min(snapshot.now));
     if let Some(commit) = &pull_request.merge_commit {
         draft.set_output(draft::MERGE_COMMIT, commit.clone());
@@ -351,23 +350,9 @@ pub(super) fn arrived(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_reque
 }
 
 /// When the change was pushed, as far as that is on record, by our own clock.
-fn pushed_at(snapshot: &Snapshot<'_>) -> Option<Timestamp> {
-    let push = current_tasks(snapshot).iter().position(|task| task.kind == TaskKind::Push)?;
-    snapshot.step.status.as_ref()?.steps.get(push)?.completed_at
-}
-
-/// The tasks as they were when the step started. They were checked then, so that a Problem cannot come up now.
-pub(super) fn current_tasks(snapshot: &Snapshot<'_>) -> Vec<Task> {
-    let of_kind = |kind: BundleType| tasks(&snapshot.step.spec, kind).unwrap_or_default();
-    if let Some(bundle) = snapshot.bundle {
-        return of_kind(bundle.spec.kind());
-    }
-    // A Bundle that is gone has left its type in the tasks that were written down.
-    let listed =
-        || snapshot.step.status.iter().flat_map(|status| &status.steps).map(|task| task.name.as_str());
-    let kinds = TYPES.into_iter().map(of_kind);
-    let mut matching = kinds.filter(|tasks| tasks.iter().map(|task| task.name.as_str()).eq(listed()));
-    matching.next().unwrap_or_default()
+fn pushed_at(draft: &Draft<'_>) -> Option<Timestamp> {
+    let push = draft.position(&TaskKind::Push)?;
+    draft.snapshot().step.status.as_ref()?.steps.get(push)?.completed_at
 }
 
 /// Whether the promotion has come to a bad end.
@@ -377,11 +362,11 @@ pub(super) fn has_failed(snapshot: &Snapshot<'_>) -> bool {
 
 /// Closes what a failed step has left open or somebody has opened again, so that nobody merges it by mistake; what was
 /// merged all the same is written down.
-pub(super) fn abandon(snapshot: &Snapshot<'_>) -> Plan {
-    let draft = Draft::new(snapshot);
-    if let Some(plan) = late::look_back(snapshot, &draft) {
+pub(super) fn abandon(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
+    if let Some(plan) = late::look_back(snapshot, checked) {
         return plan;
     }
+    let draft = Draft::new(snapshot, checked);
     let why = draft.status.message.as_deref().unwrap_or("the promotion has failed");
     let comment = format!("Closed by kardinal: {}.", body::escape(why));
     let effect = close(snapshot, &draft, comment)
@@ -448,7 +433,7 @@ pub(super) fn left_green(snapshot: &Snapshot<'_>) -> Option<Effect> {
 /// still open shows what the gates once said, and nobody would take that back. That is taken back first, also from one that
 /// is closed and can be opened again; then it is closed. Nothing is written down.
 pub(super) fn orphan(snapshot: &Snapshot<'_>) -> Plan {
-    if !has_pull_requests(snapshot) || snapshot.has_no_pull_request {
+    if !may_open_pull_request(snapshot.step) || snapshot.has_no_pull_request {
         return Plan::default();
     }
     let comment = "Closed by kardinal: somebody else wrote the status of its PromotionStep.".to_owned();
@@ -466,16 +451,11 @@ pub(super) fn orphan(snapshot: &Snapshot<'_>) -> Plan {
     Plan { effect, ..Plan::default() }
 }
 
-/// Whether the step opens pull requests; others may be in a repository that no forge serves. Its finalizer says less: who
-/// may write the step can take it away. The Bundle may be gone.
-fn has_pull_requests(snapshot: &Snapshot<'_>) -> bool {
-    may_open_pull_request(&snapshot.step.spec)
-}
-
 /// How the check of the step's own pull request is taken back before a status is forgotten, and with it the memory of what
 /// the check shows. `None`: there is nothing to take back.
 pub(super) fn withdraw(snapshot: &Snapshot<'_>) -> Option<Effect> {
-    if !has_pull_requests(snapshot) || snapshot.has_no_pull_request || super::is_over(snapshot.step) {
+    if !may_open_pull_request(snapshot.step) || snapshot.has_no_pull_request || super::is_over(snapshot.step)
+    {
         return None;
     }
     let Some(found) = snapshot.pull_request else { return Some(change::find(snapshot)) };

@@ -205,9 +205,10 @@ fn failed_at(at: &str) -> Scene {
     scene.now = time(at);
     let failed = {
         let snapshot = scene.snapshot();
-        let mut draft = draft::Draft::new(&snapshot);
+        let checked = check::check_current(&snapshot);
+        let mut draft = draft::Draft::new(&snapshot, &checked);
         // Its check was never green, so nobody is excused by it.
-        check::forget(&mut draft, &open_pull_request().head);
+        commit_check::forget(&mut draft, &open_pull_request().head);
         draft.fail(None, "task `notify` said no");
         draft.plan().status
     };

@@ -4,6 +4,12 @@ use kardinal_api::kardinal::{BundleType, PromotionStepSpec};
 
 use super::*;
 
+/// The tasks of a step, or the problem that is told.
+fn tasks(spec: &PromotionStepSpec, kind: BundleType) -> Result<Vec<Task>, Problem> {
+    let checked = check(&PromotionStep::new("step", spec.clone()), kind);
+    checked.map(|checked| checked.tasks).map_err(|mut problems| problems.remove(0))
+}
+
 fn names(extra: Value, kind: BundleType) -> String {
     let tasks = tasks(&Scene::new(extra).step.spec, kind).unwrap();
     tasks.iter().map(|task| task.name.as_str()).collect::<Vec<&str>>().join(" ")
