@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret as KubernetesSecret;
 use kardinal_api::kardinal::{GitProvider, PromotionStep};
-use kardinal_git::{Remote, Secret};
 use kardinal_promotion::intent::check_name;
 use kardinal_reach::{Hosts, authority, check_plain};
 use kardinal_scm::{self as scm, Forge};
+use kardinal_vcs::{Credentials, Remote, Secret};
 use kube::Api;
 
 use crate::Context;
@@ -34,7 +34,7 @@ pub trait Forges: Send + Sync + 'static {
         &self,
         provider: GitProvider,
         url: &str,
-        credentials: &scm::Credentials,
+        credentials: &Credentials,
         ca: Option<&[u8]>,
     ) -> Result<Arc<dyn Forge>, scm::Error>;
 }
@@ -52,7 +52,7 @@ impl Forges for RealForges {
         &self,
         provider: GitProvider,
         url: &str,
-        credentials: &scm::Credentials,
+        credentials: &Credentials,
         ca: Option<&[u8]>,
     ) -> Result<Arc<dyn Forge>, scm::Error> {
         match provider {
@@ -128,6 +128,17 @@ impl Taken {
         self.entries.get(key)
     }
 
+    /// What gets in over HTTP.
+    fn web_credentials(&self) -> Credentials {
+        match (self.get("token"), self.get("username"), self.get("password")) {
+            (Some(token), _, _) => Credentials::Token(token.clone()),
+            (None, Some(user), Some(password)) => {
+                Credentials::Basic { user: user.reveal().to_owned(), password: password.clone() }
+            }
+            _ => Credentials::None,
+        }
+    }
+
     /// Whether the owner of the Secret lets its values go to a URL.
     pub(crate) fn check_url(&self, url: &str) -> Result<(), Trouble> {
         check_hosts(&self.name, self.hosts.as_deref(), url)
@@ -156,11 +167,11 @@ type Known = BTreeMap<(Key, Purpose), (Timestamp, Arc<Taken>)>;
 
 /// The Secrets that were read a moment ago, as far as they were needed.
 #[derive(Default)]
-pub(crate) struct Credentials {
+pub(crate) struct Secrets {
     known: Mutex<Known>,
 }
 
-impl Credentials {
+impl Secrets {
     /// The next use reads the step's Secret again.
     pub(crate) fn forget(&self, namespace: &str, step: &PromotionStep) {
         let name = step.spec.git.as_ref().and_then(|git| git.secret_ref.clone()).unwrap_or_default();
@@ -290,7 +301,7 @@ impl Context {
             reqwest::Url::parse(url).ok().map(|url| url.origin()).filter(|origin| origin.is_tuple())
         };
         let near = origin(url).is_some() && origin(url) == origin(&remote.url);
-        let credentials = if near { remote.credentials.clone() } else { kardinal_git::Credentials::None };
+        let credentials = if near { remote.credentials.clone() } else { Credentials::None };
         Ok(Remote { url: url.to_owned(), credentials, ca: remote.ca.clone() })
     }
 
@@ -311,20 +322,13 @@ impl Context {
         let taken = self.taken(namespace, step).await?;
         let url = step.spec.git.as_ref().map(|git| git.url.clone()).unwrap_or_default();
         let ca = taken.get("ca.crt").map(|ca| ca.reveal().as_bytes().to_vec());
-        let web = url.starts_with("http://") || url.starts_with("https://");
+        let over_http = url.starts_with("http://") || url.starts_with("https://");
         let credentials = match taken.get("ssh-privatekey") {
-            Some(key) if !web => kardinal_git::Credentials::Ssh {
+            Some(key) if !over_http => Credentials::Ssh {
                 key: key.clone(),
                 known_hosts: taken.get("known_hosts").map(|hosts| hosts.reveal().to_owned()),
             },
-            _ => match (taken.get("token"), taken.get("username"), taken.get("password")) {
-                (Some(token), _, _) => kardinal_git::Credentials::Token(token.clone()),
-                (None, Some(user), Some(password)) => kardinal_git::Credentials::Basic {
-                    user: user.reveal().to_owned(),
-                    password: password.clone(),
-                },
-                _ => kardinal_git::Credentials::None,
-            },
+            _ => taken.web_credentials(),
         };
         Ok(Remote { url, credentials, ca })
     }
@@ -341,14 +345,7 @@ impl Context {
             Some(git) => (git.provider.unwrap_or(GitProvider::Github), git.url.as_str()),
             None => (GitProvider::Github, ""),
         };
-        let hidden = |secret: &Secret| scm::Secret::new(secret.reveal());
-        let credentials = match (taken.get("token"), taken.get("username"), taken.get("password")) {
-            (Some(token), _, _) => scm::Credentials::Token(hidden(token)),
-            (None, Some(user), Some(password)) => {
-                scm::Credentials::Basic { user: user.reveal().to_owned(), password: hidden(password) }
-            }
-            _ => scm::Credentials::None,
-        };
+        let credentials = taken.web_credentials();
         let ca = taken.get("ca.crt").map(|ca| ca.reveal().as_bytes().to_vec());
         let opened = self.forges.open(provider, url, &credentials, ca.as_deref());
         opened.map_err(|error| match error {

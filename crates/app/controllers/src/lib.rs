@@ -34,7 +34,7 @@ pub use crate::forges::{Forges, RealForges};
 pub use crate::metrics::Metrics;
 pub use crate::reach::Resolver;
 pub use crate::replica::Replica;
-use forges::Credentials;
+use forges::Secrets;
 pub use kardinal_promotion::shard::Shards;
 use promotion::agents::Agents;
 use promotion::clusters::Clusters;
@@ -142,7 +142,7 @@ pub(crate) struct Context {
     pub(crate) shards: Shards,
     pub(crate) agents: Agents,
     pub(crate) clusters: Clusters,
-    pub(crate) credentials: Credentials,
+    pub(crate) credentials: Secrets,
     pub(crate) repositories: Arc<dyn Repositories>,
     pub(crate) forges: Arc<dyn Forges>,
     /// What the URLs of the local forge begin with, when this process serves it.
@@ -294,7 +294,7 @@ impl Running {
             shards: settings.shards.clone(),
             agents,
             clusters: Clusters::new(client, clock, outside.reach.clone(), remote, stop.clone()),
-            credentials: Credentials::default(),
+            credentials: Secrets::default(),
             repositories: outside.repositories,
             forges: outside.forges,
             local_forge: outside.forge.as_ref().map(|forge| forge.url.clone()),

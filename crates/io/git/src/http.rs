@@ -20,7 +20,12 @@ use reqwest::{
 
 use kardinal_reach::{Policy, Refused};
 
-use crate::{Credentials, Error, error::Failure, remote::Target, store::guard};
+use crate::{
+    Credentials, Error,
+    error::Failure,
+    remote::{Target, header},
+    store::guard,
+};
 
 /// How we call ourselves.
 pub(crate) const AGENT: &str = concat!("kardinal/", env!("CARGO_PKG_VERSION"));
@@ -157,7 +162,7 @@ impl Line<'_> {
             if suffix.contains("upload-pack") {
                 request = request.header("Git-Protocol", "version=2");
             }
-            if let Some(secret) = self.target.credentials.header() {
+            if let Some(secret) = header(&self.target.credentials) {
                 let mut value = HeaderValue::from_str(secret.reveal()).map_err(|_| {
                     Failure::problem("the credentials contain characters that HTTP does not allow")
                 })?;

@@ -28,9 +28,10 @@ pub use budget::Budget;
 pub use error::{ChangeError, Error};
 pub use git::{Git, Limits, Settings};
 pub use graft::graft;
+pub use kardinal_vcs::{Credentials, Remote, Secret};
 pub use order::{
     Author, Change, Committed, Entry, EntryKind, FileChange, Future, Order, Outcome, Repositories, Tree,
     Write,
 };
-pub use remote::{Credentials, Local, Remote, Secret};
+pub use remote::Local;
 pub use scratch::Scratch;

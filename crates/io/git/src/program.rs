@@ -20,6 +20,7 @@ use kardinal_reach::{Policy, Refused, authority};
 use reqwest::dns::Resolve;
 use tokio::process::Command;
 
+use crate::remote::header;
 use crate::{
     Credentials, Limits, Scratch, Secret,
     error::Failure,
@@ -279,7 +280,7 @@ fn web(target: &Target, pin: Option<&Pin>, command: &mut Command) -> Result<(), 
         };
         command.args(["-c", &format!("http.curloptResolve={host}:{port}:{address}")]);
     }
-    if let Some(header) = target.credentials.header() {
+    if let Some(header) = header(&target.credentials) {
         command.env("GIT_CONFIG_COUNT", "1");
         command.env("GIT_CONFIG_KEY_0", "http.extraHeader");
         command.env("GIT_CONFIG_VALUE_0", format!("Authorization: {}", header.reveal()));

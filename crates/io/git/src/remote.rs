@@ -4,130 +4,39 @@ use std::path::{Component, Path, PathBuf};
 
 use base64::Engine as _;
 use kardinal_reach::{Policy, authority, check_plain};
+use kardinal_vcs::{Credentials, Remote, Secret, take_credentials};
 use sha2::{Digest as _, Sha256};
 
 use crate::Error;
 
-/// A text that must not be seen: it prints as `***`.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Hides a text.
-    pub fn new(text: impl Into<String>) -> Secret {
-        Secret(text.into())
-    }
-
-    /// The text itself, for the one place that needs it.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
+/// The value of the `Authorization` header.
+pub(crate) fn header(credentials: &Credentials) -> Option<Secret> {
+    let (user, password) = match credentials {
+        Credentials::None | Credentials::Ssh { .. } => return None,
+        Credentials::Token(token) => ("x-access-token", token),
+        Credentials::Basic { user, password } => (user.as_str(), password),
+    };
+    let pair = format!("{user}:{}", password.reveal());
+    Some(Secret::from(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))))
 }
 
-impl From<String> for Secret {
-    fn from(text: String) -> Secret {
-        Secret(text)
-    }
-}
-
-impl From<&str> for Secret {
-    fn from(text: &str) -> Secret {
-        Secret(text.to_owned())
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("***")
-    }
-}
-
-impl std::fmt::Display for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("***")
-    }
-}
-
-/// How to get in.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub enum Credentials {
-    /// Anonymously.
-    #[default]
-    None,
-    /// With an access token, as every forge takes it: the password of any user.
-    Token(Secret),
-    /// Over SSH, with a key of its own.
-    Ssh {
-        /// The private key, as OpenSSH writes it.
-        key: Secret,
-        /// The lines of `known_hosts` for the remote. Without them, those of the system decide.
-        known_hosts: Option<String>,
-    },
-    /// With a user name and a password.
-    Basic {
-        /// The user name.
-        user: String,
-        /// The password.
-        password: Secret,
-    },
-}
-
-impl Credentials {
-    /// The value of the `Authorization` header.
-    pub(crate) fn header(&self) -> Option<Secret> {
-        let (user, password) = self.pair()?;
-        let pair = format!("{user}:{}", password.reveal());
-        Some(Secret(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))))
-    }
-
-    /// Stands for what gets in, whatever its form: two that differ in anything have different ones.
-    pub(crate) fn fingerprint(&self) -> [u8; 32] {
-        let parts: [&str; 4] = match self {
-            Credentials::None => ["none", "", "", ""],
-            Credentials::Token(token) => ["token", token.reveal(), "", ""],
-            Credentials::Basic { user, password } => ["basic", user, password.reveal(), ""],
-            Credentials::Ssh { key, known_hosts } => {
-                let known = if known_hosts.is_some() { "known" } else { "" };
-                ["ssh", key.reveal(), known_hosts.as_deref().unwrap_or_default(), known]
-            }
-        };
-        let mut hash = Sha256::new();
-        for part in parts {
-            hash.update(part.len().to_be_bytes());
-            hash.update(part);
+/// Stands for what gets in, whatever its form: two that differ in anything have different ones.
+pub(crate) fn fingerprint(credentials: &Credentials) -> [u8; 32] {
+    let parts: [&str; 4] = match credentials {
+        Credentials::None => ["none", "", "", ""],
+        Credentials::Token(token) => ["token", token.reveal(), "", ""],
+        Credentials::Basic { user, password } => ["basic", user, password.reveal(), ""],
+        Credentials::Ssh { key, known_hosts } => {
+            let known = if known_hosts.is_some() { "known" } else { "" };
+            ["ssh", key.reveal(), known_hosts.as_deref().unwrap_or_default(), known]
         }
-        hash.finalize().into()
+    };
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
     }
-
-    /// User name and password.
-    fn pair(&self) -> Option<(&str, &Secret)> {
-        match self {
-            Credentials::None | Credentials::Ssh { .. } => None,
-            Credentials::Token(token) => Some(("x-access-token", token)),
-            Credentials::Basic { user, password } => Some((user, password)),
-        }
-    }
-}
-
-/// A repository and the way into it.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Remote {
-    /// `https://…`, `http://…`, `file://…`, an absolute path, `ssh://…` or `git@host:path`.
-    pub url: String,
-    /// How to get in. User and password in the URL are used when this is `None`.
-    pub credentials: Credentials,
-    /// Certificates to trust besides the system's, in PEM.
-    pub ca: Option<Vec<u8>>,
-}
-
-impl std::fmt::Debug for Remote {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Remote")
-            .field("url", &split(&self.url).0)
-            .field("credentials", &self.credentials)
-            .field("ca", &self.ca.as_ref().map(Vec::len))
-            .finish()
-    }
+    hash.finalize().into()
 }
 
 /// Where a URL leads.
@@ -167,7 +76,7 @@ impl Target {
     /// Understands a remote.
     pub(crate) fn new(remote: &Remote, local: Option<&Local>, reach: &Policy) -> Result<Target, Error> {
         let given = remote.url.trim();
-        let (url, inside) = split(given);
+        let (url, inside) = take_credentials(given);
         let url = url.trim_end_matches('/').to_owned();
         let place = place(&url, local)?;
         if !matches!(place, Place::Disk(_)) {
@@ -278,56 +187,6 @@ fn below(root: &Path, rest: &str, url: &str) -> Result<PathBuf, Error> {
     Ok(named)
 }
 
-/// Takes user and password out of a URL.
-fn split(url: &str) -> (String, Credentials) {
-    let Some((scheme, rest)) = url.split_once("://") else { return (url.to_owned(), Credentials::None) };
-    if scheme == "file" {
-        return (url.to_owned(), Credentials::None);
-    }
-    // A query is no part of a repository's address, but people put tokens there.
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    let url = &format!("{scheme}://{rest}");
-    let (authority, path) = match rest.find('/') {
-        Some(at) => rest.split_at(at),
-        None => (rest, ""),
-    };
-    let Some((info, host)) = authority.rsplit_once('@') else {
-        return (url.to_owned(), Credentials::None);
-    };
-    if scheme == "ssh" {
-        // The user belongs to the address; a password would not be used.
-        let user = info.split(':').next().unwrap_or_default();
-        return (format!("{scheme}://{user}@{host}{path}"), Credentials::None);
-    }
-    let credentials = match info.split_once(':') {
-        Some((user, password)) if !password.is_empty() => {
-            Credentials::Basic { user: decode(user), password: Secret(decode(password)) }
-        }
-        _ => Credentials::Token(Secret(decode(info.trim_end_matches(':')))),
-    };
-    (format!("{scheme}://{host}{path}"), credentials)
-}
-
-/// Undoes percent encoding; what is not valid stays as it is.
-fn decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        let code = tail.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) if first == b'%' => {
-                bytes.push(byte);
-                rest = tail.get(2..).unwrap_or_default();
-            }
-            _ => {
-                bytes.push(first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -363,7 +222,7 @@ mod tests {
             ssh("a", Some("")),
             ssh("a", Some("host")),
         ];
-        let prints: std::collections::BTreeSet<_> = all.iter().map(Credentials::fingerprint).collect();
+        let prints: std::collections::BTreeSet<_> = all.iter().map(fingerprint).collect();
         assert_eq!(prints.len(), all.len());
     }
 

@@ -10,6 +10,7 @@ use std::{
 
 use gix::ObjectId;
 
+use crate::remote::fingerprint;
 use crate::{
     Budget, Error, FileChange, cache, disk,
     error::Failure,
@@ -142,7 +143,7 @@ impl Session {
 
     fn is_proven(&self) -> bool {
         let proven = guard(&self.depot.proven);
-        proven.get(&self.target.credentials.fingerprint()).is_some_and(|at| at.elapsed() < PROOF)
+        proven.get(&fingerprint(&self.target.credentials)).is_some_and(|at| at.elapsed() < PROOF)
     }
 
     /// Where the branch was when these credentials last saw it.
@@ -210,10 +211,10 @@ impl Session {
         match answer {
             Ok(_) => {
                 proven.retain(|_, at| at.elapsed() < PROOF);
-                proven.insert(self.target.credentials.fingerprint(), Instant::now());
+                proven.insert(fingerprint(&self.target.credentials), Instant::now());
             }
             Err(Failure::Plain(Error::Problem(_))) => {
-                proven.remove(&self.target.credentials.fingerprint());
+                proven.remove(&fingerprint(&self.target.credentials));
             }
             Err(_) => {}
         }

@@ -8,7 +8,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::address::Address;
-use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::http::{Answer, Request, Session, authority};
 
@@ -184,7 +183,7 @@ impl Api {
         let said = format!("{}: {}", answer.status.as_u16(), self.session.said(answer));
         let secret = "the Secret that `spec.git.secretRef` names";
         let text = match answer.status {
-            StatusCode::UNAUTHORIZED if *self.session.credentials() == Credentials::None => format!(
+            StatusCode::UNAUTHORIZED if self.session.is_anonymous() => format!(
                 "`{host}` does not let strangers {doing} in {repository} ({said}); set `spec.git.secretRef` to a \
                  Secret with a token that has {}",
                 self.needs

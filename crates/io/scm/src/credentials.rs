@@ -1,67 +1,33 @@
-//! Who we are to a forge. Nothing here shows itself in `Debug`.
+//! What a forge's API takes of the credentials. A key for SSH opens none.
 
-use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// A token or a password. `Debug` prints `***`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+use kardinal_vcs::{Credentials, Secret};
 
-impl Secret {
-    /// Wraps the text; white space around it (the newline at the end of a file) does not belong to it.
-    pub fn new(text: impl AsRef<str>) -> Secret {
-        Secret(text.as_ref().trim().to_owned())
-    }
-
-    /// The text itself, for the request that needs it.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
+/// A secret as it is sent: white space around it (the newline at the end of a file) does not belong to it.
+pub(crate) fn plain(secret: &Secret) -> &str {
+    secret.reveal().trim()
 }
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("***")
-    }
+/// The secret part, to keep it out of messages.
+pub(crate) fn secret(credentials: &Credentials) -> Option<&str> {
+    let text = match credentials {
+        Credentials::None | Credentials::Ssh { .. } => return None,
+        Credentials::Token(token) => plain(token),
+        Credentials::Basic { password, .. } => plain(password),
+    };
+    (!text.is_empty()).then_some(text)
 }
 
-/// How to sign in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Credentials {
-    /// Not at all: public repositories can be read.
-    None,
-    /// With an access token.
-    Token(Secret),
-    /// With a user name and a password or token.
-    Basic {
-        /// The user's name.
-        user: String,
-        /// The user's password, or a token in its place.
-        password: Secret,
-    },
-}
-
-impl Credentials {
-    /// The secret part, to keep it out of messages.
-    pub(crate) fn secret(&self) -> Option<&str> {
-        let text = match self {
-            Credentials::None => return None,
-            Credentials::Token(token) => token.expose(),
-            Credentials::Basic { password, .. } => password.expose(),
-        };
-        (!text.is_empty()).then_some(text)
+/// Tells one account's budget from another's on the same host.
+pub(crate) fn account(credentials: &Credentials) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match credentials {
+        Credentials::None | Credentials::Ssh { .. } => {}
+        Credentials::Token(token) => plain(token).hash(&mut hasher),
+        Credentials::Basic { user, password } => (user, plain(password)).hash(&mut hasher),
     }
-
-    /// Tells one account's budget from another's on the same host.
-    pub(crate) fn account(&self) -> u64 {
-        let mut hasher = std::hash::DefaultHasher::new();
-        match self {
-            Credentials::None => {}
-            Credentials::Token(token) => token.expose().hash(&mut hasher),
-            Credentials::Basic { user, password } => (user, password.expose()).hash(&mut hasher),
-        }
-        hasher.finish()
-    }
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -69,16 +35,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debug_never_shows_a_secret() {
-        let basic = Credentials::Basic { user: "alice".to_owned(), password: Secret::new("s3cret") };
-        for shown in [format!("{basic:?}"), format!("{:?}", Credentials::Token(Secret::new("s3cret")))] {
-            assert!(!shown.contains("s3cret"), "{shown}");
-            assert!(shown.contains("***"), "{shown}");
-        }
+    fn the_newline_at_the_end_of_a_file_is_no_part_of_a_token() {
+        let token = |text: &str| Credentials::Token(text.into());
+        assert_eq!(secret(&token("abc\n")), Some("abc"));
+        assert_eq!(account(&token("abc\n")), account(&token("abc")));
+        assert_eq!(plain(&Secret::new(" abc\n")), "abc");
     }
 
     #[test]
-    fn the_newline_at_the_end_of_a_file_is_no_part_of_a_token() {
-        assert_eq!(Secret::new("abc\n").expose(), "abc");
+    fn a_key_for_ssh_is_no_account_of_a_forge() {
+        let key = Credentials::Ssh { key: "key".into(), known_hosts: None };
+        assert_eq!((secret(&key), account(&key)), (None, account(&Credentials::None)));
     }
 }

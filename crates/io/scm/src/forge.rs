@@ -2,6 +2,7 @@
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use kardinal_vcs::{CommitState, NewPullRequest, PullRequest, PullRequestState};
 
 use crate::error::Error;
 
@@ -60,25 +61,6 @@ pub trait Forge: Send + Sync {
     fn set_status<'a>(&'a self, sha: &'a str, status: &'a CommitStatus) -> Future<'a, ()>;
 }
 
-/// A pull request to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewPullRequest {
-    /// The branch with the change, in the same repository.
-    pub head: String,
-    /// The branch that it shall be merged into.
-    pub base: String,
-    /// The title.
-    pub title: String,
-    /// The body, in Markdown. It contains the marker.
-    pub body: String,
-    /// Labels; those that do not exist are created, those that cannot be created are left out.
-    pub labels: Vec<String>,
-    /// The part of the body by which we recognise our own.
-    pub marker: String,
-    /// Since when it can be there: one that ended before is another one.
-    pub since: Option<Timestamp>,
-}
-
 /// What shall be different about a pull request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
@@ -88,50 +70,6 @@ pub struct Changes {
     pub body: Option<String>,
     /// Labels that it shall have; others that people added stay.
     pub labels: Option<Vec<String>>,
-}
-
-/// A pull request as its forge describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PullRequest {
-    /// Its number in the repository.
-    pub number: u64,
-    /// Its page, for people.
-    pub url: String,
-    /// Open, merged or closed.
-    pub state: PullRequestState,
-    /// The branch that it comes from; empty when that is not one of the repository itself.
-    pub head: String,
-    /// The branch that it goes into now: people can point it at another one.
-    pub base: String,
-    /// The commit at the tip of its branch.
-    pub head_sha: String,
-    /// Its body, in Markdown.
-    pub body: String,
-    /// When it was merged.
-    pub merged_at: Option<Timestamp>,
-    /// Who merged it.
-    pub merged_by: Option<String>,
-    /// The commit on the base branch that brought it in.
-    pub merge_commit: Option<String>,
-    /// Whether it can be merged without conflict; `None` while the forge has not found out.
-    pub mergeable: Option<bool>,
-    /// When it was closed without merging.
-    pub closed_at: Option<Timestamp>,
-    /// Who closed it. Filled by [`Forge::get`] only, where the forge tells it.
-    pub closed_by: Option<String>,
-    /// Whose approval of the commit at the tip counts now. Filled by [`Forge::get`] only: lists do not carry it.
-    pub approved_by: Vec<String>,
-}
-
-/// Where a pull request is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PullRequestState {
-    /// It waits.
-    Open,
-    /// Its change is on the base branch.
-    Merged,
-    /// It was closed without merging.
-    Closed,
 }
 
 /// What tells which of several pull requests with the same branches and marker counts: see [`Forge::find`].
@@ -211,30 +149,16 @@ pub struct CommitStatus {
     pub url: Option<String>,
 }
 
-/// How a commit status stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommitState {
-    /// Not known yet.
-    Pending,
-    /// Good.
-    Success,
-    /// Bad.
-    Failure,
-}
-
 /// Why a pull request that people have pointed at another branch is not merged. Whoever reads it again sees where it goes.
 pub(crate) fn redirected(number: u64, wanted: &str, base: &str) -> Error {
     Error::fault(format!("pull request #{number} goes into `{base}` by now instead of `{wanted}`"))
 }
 
-impl CommitState {
-    /// The word that every supported forge uses.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            CommitState::Pending => "pending",
-            CommitState::Success => "success",
-            CommitState::Failure => "failure",
-        }
+/// The word that every supported forge uses for what a mark on a commit shows.
+pub(crate) fn word(state: CommitState) -> &'static str {
+    match state {
+        CommitState::Pending => "pending",
+        CommitState::Success => "success",
     }
 }
 

@@ -5,16 +5,15 @@ mod wire;
 
 use ::http::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
+use kardinal_vcs::{Credentials, NewPullRequest, PullRequest, PullRequestState};
 use serde_json::{Value, json};
 
 use self::wire::{EntryWire, PullRequestWire, ReviewWire};
 use crate::address::Address;
 use crate::api::{Api, Paging};
-use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::forge::{
-    Changes, CommitStatus, Forge, Future, NewPullRequest, PullRequest, PullRequestState, Review, counting,
-    first_merge, last_words, redirected,
+    Changes, CommitStatus, Forge, Future, Review, counting, first_merge, last_words, redirected,
 };
 use crate::http::{Answer, Http, Session};
 use crate::open::Access;
@@ -330,7 +329,7 @@ impl Forge for Gitea {
             if let Some(closed_at) = pull.closed_at {
                 pull.closed_by = self.closed_by(number, closed_at).await?;
             }
-            pull.approved_by = Review::approvers(self.all_reviews(number).await?, &pull.head_sha);
+            pull.approved_by = Review::approvers(self.all_reviews(number).await?, &pull.head);
             Ok(pull)
         })
     }

@@ -4,17 +4,16 @@ mod wire;
 
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
+use kardinal_vcs::{Credentials, NewPullRequest, PullRequest, PullRequestState};
 use reqwest::Url;
 use serde_json::{Value, json};
 
 use self::wire::{IssueWire, PullRequestWire, ReviewWire};
 use crate::address::Address;
 use crate::api::{Api, Paging, named};
-use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::forge::{
-    Changes, CommitStatus, Forge, Future, NewPullRequest, PullRequest, PullRequestState, Review, counting,
-    first_merge, last_words, redirected,
+    Changes, CommitStatus, Forge, Future, Review, counting, first_merge, last_words, redirected,
 };
 use crate::http::{Answer, Http, Session};
 use crate::open::Access;
@@ -315,7 +314,7 @@ impl Forge for Github {
             if pull.state == PullRequestState::Closed {
                 pull.closed_by = self.closed_by(number).await?;
             }
-            pull.approved_by = Review::approvers(self.all_reviews(number).await?, &pull.head_sha);
+            pull.approved_by = Review::approvers(self.all_reviews(number).await?, &pull.head);
             Ok(pull)
         })
     }

@@ -16,13 +16,14 @@ use base64::prelude::BASE64_STANDARD as BASE64;
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 use kardinal_reach::{Hosts, Policy, Refused};
+use kardinal_vcs::Credentials;
 use reqwest::dns::Resolve;
 use reqwest::{Client, Url};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use self::budget::{Budget, Ruling};
-use crate::credentials::Credentials;
+use crate::credentials::{account, plain, secret};
 use crate::error::Error;
 
 pub(crate) use self::answer::Answer;
@@ -204,19 +205,19 @@ impl Session {
         if let Some(value) = authorization(credentials, token_scheme)? {
             headers.insert(AUTHORIZATION, value);
         }
-        let (client, account) = (http.client(ca)?, credentials.account());
+        let (client, account) = (http.client(ca)?, account(credentials));
         Ok(Session { http: http.clone(), client, headers, account, credentials: credentials.clone() })
     }
 
-    /// Who asks.
-    pub(crate) fn credentials(&self) -> &Credentials {
-        &self.credentials
+    /// Whether nobody knows who asks.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        !matches!(self.credentials, Credentials::Token(_) | Credentials::Basic { .. })
     }
 
     /// What the forge says about a refusal, without our secret, should it repeat it.
     pub(crate) fn said(&self, answer: &Answer) -> String {
         let message = answer.message();
-        match self.credentials.secret() {
+        match secret(&self.credentials) {
             Some(secret) => message.replace(secret, "***"),
             None => message,
         }
@@ -362,10 +363,10 @@ impl Session {
 /// The `Authorization` header; its `Debug` output is hidden.
 fn authorization(credentials: &Credentials, token_scheme: &str) -> Result<Option<HeaderValue>, Error> {
     let text = match credentials {
-        Credentials::None => return Ok(None),
-        Credentials::Token(token) => format!("{token_scheme} {}", token.expose()),
+        Credentials::None | Credentials::Ssh { .. } => return Ok(None),
+        Credentials::Token(token) => format!("{token_scheme} {}", plain(token)),
         Credentials::Basic { user, password } => {
-            let pair = format!("{user}:{}", password.expose());
+            let pair = format!("{user}:{}", plain(password));
             format!("Basic {}", BASE64.encode(pair))
         }
     };

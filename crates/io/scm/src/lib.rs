@@ -16,10 +16,8 @@ mod open;
 pub mod webhook;
 
 pub use address::same_repository;
-pub use credentials::{Credentials, Secret};
 pub use error::Error;
-pub use forge::{
-    Changes, CommitState, CommitStatus, Forge, Future, NewPullRequest, PullRequest, PullRequestState, Review,
-};
+pub use forge::{Changes, CommitStatus, Forge, Future, Review};
 pub use http::{Http, Observer, Settings};
+pub use kardinal_vcs::{CommitState, Credentials, NewPullRequest, PullRequest, PullRequestState, Secret};
 pub use open::{Access, open, probe};

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kardinal_api::forge::{self as wire, Check, CheckState, Comment, Desired, PullRequestSpec, Verdict};
+use kardinal_vcs::{CommitState, NewPullRequest, PullRequest, PullRequestState};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
 use crate::forge::{
-    Changes, CommitState, CommitStatus, Forge, Future, NewPullRequest, PullRequest, PullRequestState, Review,
-    Standing, counting, first_merge, redirected,
+    Changes, CommitStatus, Forge, Future, Review, Standing, counting, first_merge, redirected,
 };
 
 /// Who kardinal is on its own forge, and the field manager of what it writes.
@@ -339,7 +339,6 @@ fn check_state(state: CommitState) -> CheckState {
     match state {
         CommitState::Pending => CheckState::Pending,
         CommitState::Success => CheckState::Success,
-        CommitState::Failure => CheckState::Failure,
     }
 }
 
@@ -382,10 +381,9 @@ fn read(pr: &wire::PullRequest) -> Result<PullRequest, Error> {
         number,
         url: status.url.clone().unwrap_or_default(),
         state: state(pr),
-        head: pr.spec.head.clone(),
+        branch: pr.spec.head.clone(),
         base: pr.spec.base.clone(),
-        head_sha,
-        body: pr.spec.body.clone(),
+        head: head_sha,
         merged_at: status.merged_at,
         merged_by: status.merged_by.clone(),
         merge_commit: status.merge_commit.clone(),

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use kardinal_api::kardinal::GitProvider;
+use kardinal_vcs::Credentials;
 use serde_json::Value;
 
 use crate::address::Address;
-use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::forge::Forge;
 use crate::gitea::Gitea;

@@ -43,6 +43,7 @@ pub use check::{CheckedStep, Problem, check};
 pub use facts::{Hold, gate_texts, hold, image_moves};
 pub use kardinal_planner::condition::Note;
 use kardinal_planner::why::Wait;
+use kardinal_vcs::{CommitState, NewPullRequest, PullRequest, PullRequestState};
 pub(crate) use lane::has_begun;
 pub use lane::is_outside;
 pub use late::concerns;
@@ -107,48 +108,6 @@ pub struct Snapshot<'a> {
     pub now: Timestamp,
 }
 
-/// A pull request as its forge tells it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PullRequest {
-    /// The number that people know it by.
-    pub number: u64,
-    /// Where people look at it.
-    pub url: String,
-    /// Where it stands.
-    pub state: PullRequestState,
-    /// The branch that it comes from; empty when that is not one of the repository itself.
-    pub branch: String,
-    /// The branch that it goes into now: people can point it at another one.
-    pub base: String,
-    /// The newest commit of its branch.
-    pub head: String,
-    /// When it was merged.
-    pub merged_at: Option<Timestamp>,
-    /// Who merged it.
-    pub merged_by: Option<String>,
-    /// The commit that the merge left on the base branch.
-    pub merge_commit: Option<String>,
-    /// Whether it could be merged without conflicts; `None` while the forge works it out.
-    pub mergeable: Option<bool>,
-    /// When it was closed without merging.
-    pub closed_at: Option<Timestamp>,
-    /// Who closed it, where the forge tells it.
-    pub closed_by: Option<String>,
-    /// Who approved its newest commit: an approval of an earlier one is no word about what is there now.
-    pub approved_by: Vec<String>,
-}
-
-/// Where a pull request stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PullRequestState {
-    /// It waits.
-    Open,
-    /// Its change is in.
-    Merged,
-    /// Somebody closed it without merging.
-    Closed,
-}
-
 /// One thing to do in the world.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
@@ -161,7 +120,7 @@ pub enum Effect {
     /// Write the change to the repository. Answered by [`Outcome::Committed`].
     Commit(CommitOrder),
     /// Open the pull request, or find the one that carries the marker. Answered by [`Outcome::PullRequest`].
-    OpenPullRequest(PullRequestOrder),
+    OpenPullRequest(NewPullRequest),
     /// Read the pull request. Answered by [`Outcome::PullRequest`].
     ReadPullRequest {
         /// Its number.
@@ -244,15 +203,6 @@ pub enum Effect {
     },
     /// Call a custom task. Answered by [`Outcome::TaskAnswer`].
     CallTask(TaskCall),
-}
-
-/// What a commit status shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommitState {
-    /// Something is waited for.
-    Pending,
-    /// Nothing stands in the way.
-    Success,
 }
 
 /// What is shown on a commit.
@@ -362,25 +312,6 @@ pub enum MergeStrategy {
     CherryPick,
     /// Copy the files that the commit changed.
     Overlay,
-}
-
-/// A pull request to open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PullRequestOrder {
-    /// The branch with the change.
-    pub head: String,
-    /// The branch to merge into.
-    pub base: String,
-    /// The title.
-    pub title: String,
-    /// The body, in Markdown; it starts with the marker.
-    pub body: String,
-    /// The labels.
-    pub labels: Vec<String>,
-    /// By which the pull request is known as this step's own.
-    pub marker: String,
-    /// One that ended before is not the step's own, whatever it says.
-    pub since: Option<Timestamp>,
 }
 
 /// A call of a custom task.

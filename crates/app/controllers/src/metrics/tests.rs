@@ -2,7 +2,7 @@
 
 use kardinal_api::kardinal::{BundlePhase, Pipeline};
 use kardinal_promotion::intent::{Answer, Wish, promote, rollback};
-use kardinal_promotion::promotion_step::{PullRequest, PullRequestOrder, PullRequestState};
+use kardinal_vcs::{NewPullRequest, PullRequest, PullRequestState};
 use serde_json::{Value, json};
 
 use super::*;
@@ -84,7 +84,7 @@ fn stranger(pipeline: &str, source: &str, environment: &str) -> Bundle {
 
 /// A pull request that is opened.
 fn opened() -> (Effect, Outcome) {
-    let order = PullRequestOrder {
+    let order = NewPullRequest {
         head: "kardinal/b".to_owned(),
         base: "main".to_owned(),
         title: String::new(),

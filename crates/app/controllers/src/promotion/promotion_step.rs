@@ -15,9 +15,8 @@ use kardinal_api::kardinal::PromotionStep;
 use kardinal_cluster::Change;
 use kardinal_object::ObjectId;
 use kardinal_planner::condition::Note;
-use kardinal_promotion::promotion_step::{
-    self as planner, CommitState, Effect, MANAGER, Outcome, PullRequest, Shown,
-};
+use kardinal_promotion::promotion_step::{self as planner, Effect, MANAGER, Outcome, Shown};
+use kardinal_vcs::{CommitState, PullRequest};
 
 use crate::Context;
 use crate::reconcile::driver::{self, Key, Next};
@@ -282,7 +281,7 @@ impl Controller {
 
 #[cfg(test)]
 mod tests {
-    use kardinal_promotion::promotion_step::{PullRequest, PullRequestState};
+    use kardinal_vcs::PullRequestState;
 
     use super::*;
 

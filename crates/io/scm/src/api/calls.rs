@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Api, named};
 use crate::error::Error;
-use crate::forge::{Changes, CommitStatus};
+use crate::forge::{Changes, CommitStatus, word};
 use crate::open::Access;
 
 impl Api {
@@ -68,7 +68,7 @@ impl Api {
     pub(crate) async fn mark(&self, sha: &str, status: &CommitStatus) -> Result<(), Error> {
         let (doing, url) = ("set a commit status", self.in_repository(&["statuses", sha]));
         let mut body = json!({
-            "context": status.context, "state": status.state.word(), "description": status.description,
+            "context": status.context, "state": word(status.state), "description": status.description,
         });
         if let (Some(fields), Some(url)) = (body.as_object_mut(), &status.url) {
             fields.insert("target_url".to_owned(), url.as_str().into());

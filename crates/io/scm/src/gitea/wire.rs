@@ -1,9 +1,10 @@
 //! The parts of Gitea's answers that we read.
 
 use jiff::Timestamp;
+use kardinal_vcs::{PullRequest, PullRequestState};
 use serde::Deserialize;
 
-use crate::forge::{PullRequest, PullRequestState, Review, Standing, Word};
+use crate::forge::{Review, Standing, Word};
 
 #[derive(Deserialize)]
 pub(super) struct PullRequestWire {
@@ -106,10 +107,9 @@ impl PullRequestWire {
             number: self.number,
             url: self.html_url,
             state,
-            head: if at_home { branch } else { String::new() },
+            branch: if at_home { branch } else { String::new() },
             base: self.base.name,
-            head_sha: sha,
-            body: self.body.unwrap_or_default(),
+            head: sha,
             merged_at: self.merged_at,
             merged_by: self.merged_by.map(|user| user.login),
             merge_commit: self.merge_commit_sha.filter(|_| merged),

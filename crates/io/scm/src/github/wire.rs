@@ -1,10 +1,11 @@
 //! The parts of GitHub's answers that we read.
 
 use jiff::Timestamp;
+use kardinal_vcs::{PullRequest, PullRequestState};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::forge::{PullRequest, PullRequestState, Review, Standing, Word};
+use crate::forge::{Review, Standing, Word};
 use crate::http::Answer;
 
 #[derive(Deserialize)]
@@ -104,10 +105,9 @@ impl PullRequestWire {
             number: self.number,
             url: self.html_url,
             state,
-            head: if at_home { self.head.name } else { String::new() },
+            branch: if at_home { self.head.name } else { String::new() },
             base: self.base.name,
-            head_sha: self.head.sha,
-            body: self.body.unwrap_or_default(),
+            head: self.head.sha,
             merged_at: self.merged_at,
             merged_by: self.merged_by.map(|user| user.login),
             // While it is open this is a commit that only tries the merge.

@@ -94,7 +94,7 @@ async fn creating_twice_makes_one_and_it_is_found() {
     assert_eq!(world.forge.find("kardinal/v2/prod", "main", MARKER, None).await, Ok(None));
     world.opened().await;
     let created = world.forge.create(&new()).await.unwrap();
-    assert_eq!((created.number, created.head_sha.as_str()), (7, HEAD));
+    assert_eq!((created.number, created.head.as_str()), (7, HEAD));
     assert_eq!((created.state, created.mergeable), (PullRequestState::Open, Some(true)));
     assert_eq!(world.forge.get(7).await.unwrap(), created);
     assert_eq!(world.forge.find("kardinal/v2/prod", "main", MARKER, None).await.unwrap(), Some(created));
@@ -219,7 +219,7 @@ async fn the_newest_status_of_a_context_counts() {
     };
     world.forge.set_status(HEAD, &status(CommitState::Pending)).await.unwrap();
     world.forge.set_status(HEAD, &status(CommitState::Success)).await.unwrap();
-    world.forge.set_status(&"2".repeat(40), &status(CommitState::Failure)).await.unwrap();
+    world.forge.set_status(&"2".repeat(40), &status(CommitState::Pending)).await.unwrap();
     let checks = world.only().await.spec.checks;
     assert_eq!((checks.len(), checks[0].state), (1, wire::CheckState::Success));
     assert_eq!(checks[0].commit.as_deref(), Some(HEAD));

@@ -7,9 +7,7 @@ use serde_json::{Map, Value, json};
 use super::check::{Checked, CheckedStep, Problem};
 use super::draft::{self, Draft, output};
 use super::tasks::{Call, Task, TaskKind};
-use super::{
-    Effect, FINALIZER, Plan, PullRequestOrder, Snapshot, TaskCall, body, change, lane, late, pending,
-};
+use super::{Effect, FINALIZER, NewPullRequest, Plan, Snapshot, TaskCall, body, change, lane, late, pending};
 
 pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
     let mut draft = Draft::new(snapshot, checked);
@@ -89,7 +87,7 @@ fn next_effect(
             let (head, base) = (change::branch_of(step), change::base_branch(step));
             Effect::FindMerge { head, base, since: change::since(snapshot) }
         }
-        TaskKind::OpenPullRequest => Effect::OpenPullRequest(PullRequestOrder {
+        TaskKind::OpenPullRequest => Effect::OpenPullRequest(NewPullRequest {
             head: change::branch_of(step),
             base: change::base_branch(step),
             title: change::title(step, bundle),

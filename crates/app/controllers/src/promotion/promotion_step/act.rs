@@ -7,10 +7,10 @@ use jiff::SignedDuration;
 use kardinal_cluster::Answer;
 use kardinal_git::{Author, ChangeError, Committed, Order};
 use kardinal_promotion::promotion_step::{
-    CommitOrder, CommitState, Effect, FINALIZER, MANAGER, Outcome, PullRequest, PullRequestOrder,
-    PullRequestState, Push, Retry, objection, why,
+    CommitOrder, Effect, FINALIZER, MANAGER, Outcome, Push, Retry, objection, why,
 };
-use kardinal_scm as scm;
+use kardinal_scm::{self as scm, Forge};
+use kardinal_vcs::{PullRequest, PullRequestState};
 
 use super::edit::Edits;
 use super::observe::{self, Observation};
@@ -237,12 +237,10 @@ fn signed(asked: Option<Duration>) -> Option<SignedDuration> {
     asked.and_then(|asked| asked.try_into().ok())
 }
 
-async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Error> {
+async fn ask(forge: &dyn Forge, effect: &Effect) -> Result<Outcome, scm::Error> {
     Ok(match effect {
-        Effect::OpenPullRequest(order) => {
-            Outcome::PullRequest(whole(forge, forge.create(&new(order)).await?).await?)
-        }
-        Effect::ReadPullRequest { number } => Outcome::PullRequest(fact(forge.get(*number).await?)),
+        Effect::OpenPullRequest(order) => whole(forge, forge.create(order).await?).await?,
+        Effect::ReadPullRequest { number } => Outcome::PullRequest(forge.get(*number).await?),
         Effect::FindPullRequest { head, base, marker, since } => {
             found(forge, forge.find(head, base, marker, *since).await?).await?
         }
@@ -259,7 +257,7 @@ async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Er
             Outcome::Done
         }
         Effect::MergePullRequest { number, head_sha, base } => {
-            Outcome::PullRequest(whole(forge, forge.merge(*number, head_sha, base).await?).await?)
+            whole(forge, forge.merge(*number, head_sha, base).await?).await?
         }
         Effect::CommentPullRequest { number, comment } => {
             forge.comment(*number, comment).await?;
@@ -272,10 +270,7 @@ async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Er
         Effect::SetCommitStatus { sha, context, state, description } => {
             let status = scm::CommitStatus {
                 context: context.clone(),
-                state: match state {
-                    CommitState::Pending => scm::CommitState::Pending,
-                    CommitState::Success => scm::CommitState::Success,
-                },
+                state: *state,
                 description: description.clone(),
                 url: None,
             };
@@ -292,55 +287,20 @@ async fn ask(forge: &dyn scm::Forge, effect: &Effect) -> Result<Outcome, scm::Er
     })
 }
 
-fn new(order: &PullRequestOrder) -> scm::NewPullRequest {
-    scm::NewPullRequest {
-        head: order.head.clone(),
-        base: order.base.clone(),
-        title: order.title.clone(),
-        body: order.body.clone(),
-        labels: order.labels.clone(),
-        marker: order.marker.clone(),
-        since: order.since,
+async fn found(forge: &dyn Forge, found: Option<PullRequest>) -> Result<Outcome, scm::Error> {
+    match found {
+        Some(found) => whole(forge, found).await,
+        None => Ok(Outcome::NoPullRequest),
     }
-}
-
-async fn found(forge: &dyn scm::Forge, found: Option<scm::PullRequest>) -> Result<Outcome, scm::Error> {
-    Ok(match found {
-        Some(found) => Outcome::PullRequest(whole(forge, found).await?),
-        None => Outcome::NoPullRequest,
-    })
 }
 
 /// Only a pull request that was read by itself tells who approved it, which is evidence once it is merged, and who closed
 /// it.
-async fn whole(forge: &dyn scm::Forge, found: scm::PullRequest) -> Result<PullRequest, scm::Error> {
-    let found = match found.state {
-        scm::PullRequestState::Merged | scm::PullRequestState::Closed => forge.get(found.number).await?,
-        scm::PullRequestState::Open => found,
-    };
-    Ok(fact(found))
-}
-
-fn fact(found: scm::PullRequest) -> PullRequest {
-    PullRequest {
-        number: found.number,
-        url: found.url,
-        state: match found.state {
-            scm::PullRequestState::Open => PullRequestState::Open,
-            scm::PullRequestState::Merged => PullRequestState::Merged,
-            scm::PullRequestState::Closed => PullRequestState::Closed,
-        },
-        branch: found.head,
-        base: found.base,
-        head: found.head_sha,
-        merged_at: found.merged_at,
-        merged_by: found.merged_by,
-        merge_commit: found.merge_commit,
-        mergeable: found.mergeable,
-        closed_at: found.closed_at,
-        closed_by: found.closed_by,
-        approved_by: found.approved_by,
-    }
+async fn whole(forge: &dyn Forge, found: PullRequest) -> Result<Outcome, scm::Error> {
+    Ok(Outcome::PullRequest(match found.state {
+        PullRequestState::Merged | PullRequestState::Closed => forge.get(found.number).await?,
+        PullRequestState::Open => found,
+    }))
 }
 
 impl From<Trouble> for Outcome {

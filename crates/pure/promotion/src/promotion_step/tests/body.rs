@@ -4,7 +4,7 @@ use kardinal_api::kardinal::Evidence;
 
 use super::*;
 
-fn opened(scene: &mut Scene) -> PullRequestOrder {
+fn opened(scene: &mut Scene) -> NewPullRequest {
     scene.step.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
     scene.has_no_pull_request = true;
     let commit = scene.effect();
