@@ -17,7 +17,7 @@ use kardinal_api::kardinal::{
 use kardinal_object::can_be_name;
 use kardinal_promotion::bundle::{AUTOMATIC_ANNOTATION, GATE_TEMPLATE_LABEL, ROLLBACK_LABEL};
 use kardinal_promotion::intent::SOURCE_ANNOTATION;
-use kardinal_promotion::promotion_step::{Effect, Outcome};
+use kardinal_promotion::promotion_step::{Effect, ForgeEffect, Outcome};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -352,7 +352,7 @@ impl Metrics {
 
     /// An effect of a promotion was carried out.
     pub(crate) fn promotion(&self, step: &PromotionStep, effect: &Effect, outcome: &Outcome) {
-        if let (Effect::OpenPullRequest(_), Outcome::PullRequest(_)) = (effect, outcome) {
+        if let (Effect::Forge(ForgeEffect::OpenPullRequest(_)), Outcome::PullRequest(_)) = (effect, outcome) {
             let approval = match step.spec.approval.unwrap_or_default() {
                 Approval::Auto => "auto",
                 Approval::PrReview => "pr-review",

@@ -111,14 +111,44 @@ pub struct Snapshot<'a> {
 /// One thing to do in the world.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Take away a status that the controller did not write. Answered by [`Outcome::Done`].
+    /// On the step itself.
+    Step(StepEffect),
+    /// In the repository.
+    Git(GitEffect),
+    /// On the forge.
+    Forge(ForgeEffect),
+    /// Call a custom task. Answered by [`Outcome::TaskAnswer`].
+    CallTask(TaskCall),
+}
+
+/// What is done to the step itself. Answered by [`Outcome::Done`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepEffect {
+    /// Take away a status that the controller did not write.
     ForgetStatus,
     /// Add [`FINALIZER`] to the step.
     AddFinalizer,
     /// Remove [`FINALIZER`] from the step.
     RemoveFinalizer,
+}
+
+/// What is done in the repository.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GitEffect {
     /// Write the change to the repository. Answered by [`Outcome::Committed`].
     Commit(CommitOrder),
+    /// Delete the promotion branch. Gone already is [`Outcome::Done`], too.
+    DeleteBranch {
+        /// The branch.
+        branch: String,
+        /// The commit that it must still hold. `None`: the push was never written down, so whatever it holds.
+        commit: Option<String>,
+    },
+}
+
+/// What is asked of the forge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForgeEffect {
     /// Open the pull request, or find the one that carries the marker. Answered by [`Outcome::PullRequest`].
     OpenPullRequest(NewPullRequest),
     /// Read the pull request. Answered by [`Outcome::PullRequest`].
@@ -183,13 +213,6 @@ pub enum Effect {
         /// What was merged before does not count: a Bundle of the same name may have been there.
         since: Option<Timestamp>,
     },
-    /// Delete the promotion branch. Gone already is [`Outcome::Done`], too.
-    DeleteBranch {
-        /// The branch.
-        branch: String,
-        /// The commit that it must still hold. `None`: the push was never written down, so whatever it holds.
-        commit: Option<String>,
-    },
     /// Show on a commit whether the gates are open. Answered by [`Outcome::Shown`].
     SetCommitStatus {
         /// The commit.
@@ -201,8 +224,6 @@ pub enum Effect {
         /// The same in a few words.
         description: String,
     },
-    /// Call a custom task. Answered by [`Outcome::TaskAnswer`].
-    CallTask(TaskCall),
 }
 
 /// What is shown on a commit.
@@ -525,7 +546,7 @@ fn unproven(snapshot: &Snapshot<'_>) -> Plan {
     match is_over(step) && step.metadata.deletion_timestamp.is_none() {
         true => waiting::orphan(snapshot),
         // A step that begins again may be held before it comes to its pull request: until then nothing must be green there.
-        false => Plan::act(waiting::withdraw(snapshot).unwrap_or(Effect::ForgetStatus)),
+        false => Plan::act(waiting::withdraw(snapshot).unwrap_or(Effect::Step(StepEffect::ForgetStatus))),
     }
 }
 
@@ -598,7 +619,7 @@ fn decide(snapshot: &Snapshot<'_>, checked: &check::Checked) -> Plan {
     let state = snapshot.step.status.as_ref().and_then(|status| status.state);
     if is_under_way(snapshot.step) && pending::was_verified(snapshot, checked) {
         // An older status was put back: what was verified is not done once more, and its evidence is not rewritten.
-        return Plan::act(Effect::ForgetStatus);
+        return Plan::act(Effect::Step(StepEffect::ForgetStatus));
     }
     match state {
         None | Some(PromotionState::Pending) => pending::plan(snapshot, checked),

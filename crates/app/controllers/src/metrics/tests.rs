@@ -108,7 +108,7 @@ fn opened() -> (Effect, Outcome) {
         closed_by: None,
         approved_by: Vec::new(),
     };
-    (Effect::OpenPullRequest(order), Outcome::PullRequest(pull_request))
+    (Effect::Forge(ForgeEffect::OpenPullRequest(order)), Outcome::PullRequest(pull_request))
 }
 
 /// The samples, sorted.

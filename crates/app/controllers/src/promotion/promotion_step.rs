@@ -15,7 +15,9 @@ use kardinal_api::kardinal::PromotionStep;
 use kardinal_cluster::Change;
 use kardinal_object::ObjectId;
 use kardinal_planner::condition::Note;
-use kardinal_promotion::promotion_step::{self as planner, Effect, MANAGER, Outcome, Shown};
+use kardinal_promotion::promotion_step::{
+    self as planner, Effect, ForgeEffect, GitEffect, MANAGER, Outcome, Shown, StepEffect,
+};
 use kardinal_vcs::{CommitState, PullRequest};
 
 use crate::Context;
@@ -142,7 +144,7 @@ impl driver::Controller for Controller {
         match &report.status {
             Some(status) => self.write(&observation, status, &report.notes, retry).await,
             None if retry.is_some() => Next::At(retry),
-            None if *effect == Effect::RemoveFinalizer => Next::Never,
+            None if *effect == Effect::Step(StepEffect::RemoveFinalizer) => Next::Never,
             None => Next::Now,
         }
     }
@@ -197,37 +199,46 @@ impl Controller {
                 | Outcome::Refused { .. } => memory.faults.saturating_add(1),
                 _ => 0,
             };
-            if let (Effect::SetCommitStatus { sha, state, .. }, Outcome::Shown { at }) = (effect, outcome) {
+            if let (Effect::Forge(ForgeEffect::SetCommitStatus { sha, state, .. }), Outcome::Shown { at }) =
+                (effect, outcome)
+            {
                 let before = memory.shown.take().filter(|shown| shown.sha == *sha && shown.state == *state);
                 let since = before.map_or(*at, |shown| shown.since);
                 memory.shown = Some(Shown { sha: sha.clone(), state: *state, since });
             }
-            if let Effect::SetCommitStatus { sha, .. } = effect
+            if let Effect::Forge(ForgeEffect::SetCommitStatus { sha, .. }) = effect
                 && is_answer(outcome, memory.faults)
             {
                 memory.asked = Some(sha.clone());
             }
             match (effect, outcome) {
                 // It may be another step's.
-                (Effect::FindMerge { .. }, _) => {}
+                (Effect::Forge(ForgeEffect::FindMerge { .. }), _) => {}
                 (_, Outcome::PullRequest(found)) => {
                     memory.pull_request = Some(found.clone());
                     memory.has_no_pull_request = false;
                     memory.heard_of_pull_request = true;
                 }
-                (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) => memory.has_no_pull_request = true,
+                (Effect::Forge(ForgeEffect::FindPullRequest { .. }), Outcome::NoPullRequest) => {
+                    memory.has_no_pull_request = true
+                }
                 // Credentials are the team's: that they do not work now is no reason to give up.
                 (
-                    Effect::SetCommitStatus { sha, state, .. },
+                    Effect::Forge(ForgeEffect::SetCommitStatus { sha, state, .. }),
                     Outcome::Done | Outcome::Shown { .. } | Outcome::Refused { .. },
                 ) => memory.withdrawn = (*state == CommitState::Pending).then(|| sha.clone()),
                 // A definite no changes nothing: reading again would only take back what was just written down.
                 (_, Outcome::Blocked { .. } | Outcome::Conflict { certain: true, .. }) => {}
-                (Effect::ClosePullRequest { .. } | Effect::MergePullRequest { .. }, _) => {
+                (
+                    Effect::Forge(
+                        ForgeEffect::ClosePullRequest { .. } | ForgeEffect::MergePullRequest { .. },
+                    ),
+                    _,
+                ) => memory.pull_request = None,
+                // Its branch has moved, or the forge had not compared it when it was read.
+                (Effect::Git(GitEffect::Commit(order)), _) if order.replaces.is_some() => {
                     memory.pull_request = None
                 }
-                // Its branch has moved, or the forge had not compared it when it was read.
-                (Effect::Commit(order), _) if order.replaces.is_some() => memory.pull_request = None,
                 _ => {}
             }
         });
@@ -304,7 +315,8 @@ mod tests {
         };
         let mut memory = Memory { pull_request: Some(found), ..Memory::default() };
         let step = PromotionStep::new("step", Default::default());
-        let comment = Effect::CommentPullRequest { number: 7, comment: "rebuilt".to_owned() };
+        let comment =
+            Effect::Forge(ForgeEffect::CommentPullRequest { number: 7, comment: "rebuilt".to_owned() });
         let absent = Outcome::Absent { message: "pull request #7 is not there (yet)".to_owned() };
         let outcome = memory.settle(&step, &comment, absent);
         assert!(matches!(outcome, Outcome::Fault { .. }), "{outcome:?}");

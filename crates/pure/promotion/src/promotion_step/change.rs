@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::check::{CheckedStep, Problem};
 use super::tasks::{Task, TaskKind};
-use super::{CommitOrder, Edit, Effect, STATUS_CONTEXT, Snapshot};
+use super::{CommitOrder, Edit, Effect, ForgeEffect, STATUS_CONTEXT, Snapshot};
 use crate::intent::{History, gone};
 
 /// The line by which a commit is known as the step's own.
@@ -52,12 +52,12 @@ const CONTEXT_LIMIT: usize = 255;
 /// How to find the pull request of a step whose number was never written down.
 pub(super) fn find(snapshot: &Snapshot<'_>) -> Effect {
     let step = snapshot.step;
-    Effect::FindPullRequest {
+    Effect::Forge(ForgeEffect::FindPullRequest {
         head: branch_of(step),
         base: base_branch(step),
         marker: marker(step),
         since: since(snapshot),
-    }
+    })
 }
 
 /// Since when there can be a pull request of the step: an older one may be that of a Bundle that had the same name.

@@ -7,19 +7,19 @@ use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::PromotionStepStatus;
 
 use super::draft::{self, Draft, output};
-use super::{CommitState, Effect, Snapshot};
+use super::{CommitState, Effect, ForgeEffect, Snapshot};
 
 /// Keeps in mind what the forge shows since `at`.
 pub(super) fn shown(draft: &mut Draft<'_>, effect: &Effect, at: Timestamp) {
     match effect {
-        Effect::SetCommitStatus { sha, state: CommitState::Success, .. } => {
+        Effect::Forge(ForgeEffect::SetCommitStatus { sha, state: CommitState::Success, .. }) => {
             // Green in other words is as green as before.
             if draft.output(draft::GREEN_HEAD) != Some(sha) {
                 draft.set_output(draft::GREEN_SINCE, at.to_string());
             }
             draft.set_output(draft::GREEN_HEAD, sha.clone());
         }
-        Effect::SetCommitStatus { sha, state: CommitState::Pending, .. } => {
+        Effect::Forge(ForgeEffect::SetCommitStatus { sha, state: CommitState::Pending, .. }) => {
             if draft.output(draft::GREEN_HEAD) == Some(sha) {
                 let since = draft.output(draft::GREEN_SINCE).map_or_else(|| at.to_string(), str::to_owned);
                 let until = pending_since(draft.snapshot(), sha).map_or(at, |pending| pending.min(at));
@@ -33,7 +33,7 @@ pub(super) fn shown(draft: &mut Draft<'_>, effect: &Effect, at: Timestamp) {
 
 /// Keeps in mind that the forge may show a green check although it has not answered.
 pub(super) fn may_be_shown(draft: &mut Draft<'_>, effect: &Effect) {
-    if let Effect::SetCommitStatus { state: CommitState::Success, .. } = effect {
+    if let Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Success, .. }) = effect {
         let now = draft.snapshot().now;
         shown(draft, effect, now);
     }

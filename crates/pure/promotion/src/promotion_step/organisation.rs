@@ -17,7 +17,7 @@ use kardinal_policy::{
 use super::check::Checked;
 use super::draft::Draft;
 use super::target::{target, written_to};
-use super::{Effect, Plan, Snapshot, pending, why};
+use super::{Effect, ForgeEffect, GitEffect, Plan, Snapshot, StepEffect, pending, why};
 use crate::bundle::{Route, is_made_from, template_of};
 use crate::policy_gate::is_released;
 use crate::seal::{Door, Key, trusted, trusted_previous};
@@ -272,19 +272,20 @@ fn upstreams(ground: &Ground<'_>, steps: &[PromotionStep]) -> Vec<String> {
 /// Whether an effect changes what is in Git, or asks for it.
 pub(super) fn changes_git(effect: &Effect) -> bool {
     match effect {
-        Effect::Commit(_) | Effect::OpenPullRequest(_) | Effect::MergePullRequest { .. } => true,
+        Effect::Git(GitEffect::Commit(_))
+        | Effect::Forge(ForgeEffect::OpenPullRequest(_) | ForgeEffect::MergePullRequest { .. }) => true,
         // What is shown, looked at or cleared away brings nothing into an environment.
-        Effect::ForgetStatus
-        | Effect::AddFinalizer
-        | Effect::RemoveFinalizer
-        | Effect::ReadPullRequest { .. }
-        | Effect::FindPullRequest { .. }
-        | Effect::FindMerge { .. }
-        | Effect::UpdatePullRequest { .. }
-        | Effect::CommentPullRequest { .. }
-        | Effect::ClosePullRequest { .. }
-        | Effect::DeleteBranch { .. }
-        | Effect::SetCommitStatus { .. }
+        Effect::Step(StepEffect::ForgetStatus | StepEffect::AddFinalizer | StepEffect::RemoveFinalizer)
+        | Effect::Forge(
+            ForgeEffect::ReadPullRequest { .. }
+            | ForgeEffect::FindPullRequest { .. }
+            | ForgeEffect::FindMerge { .. }
+            | ForgeEffect::UpdatePullRequest { .. }
+            | ForgeEffect::CommentPullRequest { .. }
+            | ForgeEffect::ClosePullRequest { .. },
+        )
+        | Effect::Git(GitEffect::DeleteBranch { .. })
+        | Effect::Forge(ForgeEffect::SetCommitStatus { .. })
         | Effect::CallTask(_) => false,
     }
 }

@@ -7,7 +7,10 @@ use serde_json::{Map, Value, json};
 use super::check::{Checked, CheckedStep, Problem};
 use super::draft::{self, Draft, output};
 use super::tasks::{Call, Task, TaskKind};
-use super::{Effect, FINALIZER, NewPullRequest, Plan, Snapshot, TaskCall, body, change, lane, late, pending};
+use super::{
+    Effect, FINALIZER, ForgeEffect, GitEffect, NewPullRequest, Plan, Snapshot, StepEffect, TaskCall, body,
+    change, lane, late, pending,
+};
 
 pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
     let mut draft = Draft::new(snapshot, checked);
@@ -80,14 +83,18 @@ fn next_effect(
     let step = snapshot.step;
     let Some((index, task)) = draft::next(&checked.tasks, status) else { return Ok(None) };
     let effect = match &task.kind {
-        TaskKind::Push if checked.opens_pull_request() && !has_finalizer(step) => Effect::AddFinalizer,
-        TaskKind::Push => Effect::Commit(change::order(step, bundle, snapshot.reverted, checked)?),
+        TaskKind::Push if checked.opens_pull_request() && !has_finalizer(step) => {
+            Effect::Step(StepEffect::AddFinalizer)
+        }
+        TaskKind::Push => {
+            Effect::Git(GitEffect::Commit(change::order(step, bundle, snapshot.reverted, checked)?))
+        }
         // Nothing was left to change. That may be the doing of this promotion, in a life of which the record got lost.
         TaskKind::OpenPullRequest if output(status, draft::CHANGED) == Some("false") => {
             let (head, base) = (change::branch_of(step), change::base_branch(step));
-            Effect::FindMerge { head, base, since: change::since(snapshot) }
+            Effect::Forge(ForgeEffect::FindMerge { head, base, since: change::since(snapshot) })
         }
-        TaskKind::OpenPullRequest => Effect::OpenPullRequest(NewPullRequest {
+        TaskKind::OpenPullRequest => Effect::Forge(ForgeEffect::OpenPullRequest(NewPullRequest {
             head: change::branch_of(step),
             base: change::base_branch(step),
             title: change::title(step, bundle),
@@ -95,7 +102,7 @@ fn next_effect(
             labels: body::labels(snapshot, bundle),
             marker: change::marker(step),
             since: change::since(snapshot),
-        }),
+        })),
         TaskKind::Call(call) => Effect::CallTask(call_task(snapshot, status, bundle, (index, task, call))),
         _ => return Ok(None),
     };

@@ -5,7 +5,9 @@ use kardinal_api::kardinal::BundlePhase;
 
 use super::check::Checked;
 use super::draft::{self, Draft};
-use super::{Effect, Plan, Snapshot, body, change, late, organisation, promoting, waiting};
+use super::{
+    Effect, GitEffect, Plan, Snapshot, StepEffect, body, change, late, organisation, promoting, waiting,
+};
 use crate::bundle::SUPERSEDED;
 
 pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
@@ -24,7 +26,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
         None if late::awaits_record(snapshot) => {
             Plan { wake: Some(organisation::ask_again(snapshot)), ..Plan::default() }
         }
-        None => Plan::act(Effect::RemoveFinalizer),
+        None => Plan::act(Effect::Step(StepEffect::RemoveFinalizer)),
     }
 }
 
@@ -51,9 +53,11 @@ fn branch(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Effect> {
     let unknown = draft.output(draft::COMMIT).is_none();
     let cleared = draft.output(draft::BRANCH_DELETED).is_some();
     let there = unknown || pushed_branch(snapshot, draft);
-    (there && !cleared).then(|| Effect::DeleteBranch {
-        branch: change::branch_of(snapshot.step),
-        commit: draft.output(draft::PR_HEAD).or(draft.output(draft::COMMIT)).map(str::to_owned),
+    (there && !cleared).then(|| {
+        Effect::Git(GitEffect::DeleteBranch {
+            branch: change::branch_of(snapshot.step),
+            commit: draft.output(draft::PR_HEAD).or(draft.output(draft::COMMIT)).map(str::to_owned),
+        })
     })
 }
 

@@ -7,8 +7,9 @@ use super::check::check_current;
 use super::draft::{self, Draft};
 use super::tasks::{Task, TaskKind, reviewed};
 use super::{
-    CommitState, Effect, ImageMove, Note, Outcome, PullRequest, PullRequestState, Push, Retry, Snapshot,
-    body, change, commit_check, gates, late, reopening, verifying, waiting, why,
+    CommitState, Effect, ForgeEffect, GitEffect, ImageMove, Note, Outcome, PullRequest, PullRequestState,
+    Push, Retry, Snapshot, StepEffect, body, change, commit_check, gates, late, reopening, verifying,
+    waiting, why,
 };
 use kardinal_planner::why::Wait;
 
@@ -144,10 +145,12 @@ pub fn in_time(step: &PromotionStep, effect: &Effect, outcome: Outcome, attempt:
         told(draft::PR_STATE) == Some(draft::OPEN) && told(draft::PR_HEAD).is_none_or(|head| head == sha)
     };
     match effect {
-        Effect::ReadPullRequest { .. } | Effect::FindPullRequest { .. } if attempt >= KNOCKS => {
+        Effect::Forge(ForgeEffect::ReadPullRequest { .. } | ForgeEffect::FindPullRequest { .. })
+            if attempt >= KNOCKS =>
+        {
             Outcome::NoPullRequest
         }
-        Effect::SetCommitStatus { state: CommitState::Pending, sha, .. }
+        Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, sha, .. })
             if attempt >= KNOCKS && !is_awaited(sha) =>
         {
             Outcome::Done
@@ -159,7 +162,7 @@ pub fn in_time(step: &PromotionStep, effect: &Effect, outcome: Outcome, attempt:
 /// The report where a status is not the controller's own: nothing is written down, because that would make the rest of it
 /// the controller's word.
 fn unwritten(snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome, attempt: u32) -> Option<Report> {
-    let forgets = *effect == Effect::ForgetStatus;
+    let forgets = *effect == Effect::Step(StepEffect::ForgetStatus);
     if !forgets && super::is_proven(snapshot) {
         return None;
     }
@@ -220,14 +223,20 @@ fn pause(attempt: u32) -> SignedDuration {
 fn is_display(effect: &Effect) -> bool {
     matches!(
         effect,
-        Effect::UpdatePullRequest { .. } | Effect::SetCommitStatus { .. } | Effect::CommentPullRequest { .. }
+        Effect::Forge(
+            ForgeEffect::UpdatePullRequest { .. }
+                | ForgeEffect::SetCommitStatus { .. }
+                | ForgeEffect::CommentPullRequest { .. }
+        )
     )
 }
 
 /// Whether the effect takes a green check back. Until that is done people may merge what the gates hold, so it is not
 /// given up, but for a commit that is not in the pull request any more: a forge may not have it any more either.
 fn takes_success_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, effect: &Effect) -> bool {
-    let Effect::SetCommitStatus { sha, state: CommitState::Pending, .. } = effect else { return false };
+    let Effect::Forge(ForgeEffect::SetCommitStatus { sha, state: CommitState::Pending, .. }) = effect else {
+        return false;
+    };
     let is_green = draft.output(draft::GREEN_HEAD) == Some(sha)
         || commit_check::shown_green(snapshot) == Some(sha.as_str());
     is_green && !is_replaced(snapshot, sha)
@@ -247,12 +256,12 @@ fn may_give_up(snapshot: &Snapshot<'_>, draft: &Draft<'_>, effect: &Effect) -> b
 
 /// Whether the effect writes the step's change once more, on a base that has moved on.
 fn is_rebuild(effect: &Effect) -> bool {
-    matches!(effect, Effect::Commit(order) if order.replaces.is_some())
+    matches!(effect, Effect::Git(GitEffect::Commit(order)) if order.replaces.is_some())
 }
 
 /// Whether a pull request was only looked at that the controller goes on to merge by itself.
 fn merges_itself(snapshot: &Snapshot<'_>, effect: &Effect, found: &PullRequest) -> bool {
-    matches!(effect, Effect::ReadPullRequest { .. })
+    matches!(effect, Effect::Forge(ForgeEffect::ReadPullRequest { .. }))
         && found.state == PullRequestState::Open
         && !is_cleanup(snapshot, effect)
         && !reviewed(&snapshot.step.spec)
@@ -264,7 +273,9 @@ fn is_removal(snapshot: &Snapshot<'_>) -> bool {
 
 /// Whether the effect clears up after a step that is over.
 fn is_cleanup(snapshot: &Snapshot<'_>, effect: &Effect) -> bool {
-    is_removal(snapshot) || waiting::has_failed(snapshot) || matches!(effect, Effect::ClosePullRequest { .. })
+    is_removal(snapshot)
+        || waiting::has_failed(snapshot)
+        || matches!(effect, Effect::Forge(ForgeEffect::ClosePullRequest { .. }))
 }
 
 fn fault(draft: &mut Draft<'_>, effect: &Effect, message: &str) {
@@ -306,10 +317,12 @@ fn refused(
             None
         }
         // Nothing was refused but a look, or what must not be given up.
-        Effect::ReadPullRequest { .. }
-        | Effect::FindPullRequest { .. }
-        | Effect::FindMerge { .. }
-        | Effect::SetCommitStatus { .. } => {
+        Effect::Forge(
+            ForgeEffect::ReadPullRequest { .. }
+            | ForgeEffect::FindPullRequest { .. }
+            | ForgeEffect::FindMerge { .. }
+            | ForgeEffect::SetCommitStatus { .. },
+        ) => {
             draft.block(&format!("{}: {message}", doing(effect)));
             Some(pause(attempt))
         }
@@ -326,7 +339,7 @@ fn refused(
 
 /// Whether the effect only looks at the step's pull request.
 fn is_look(effect: &Effect) -> bool {
-    matches!(effect, Effect::ReadPullRequest { .. } | Effect::FindPullRequest { .. })
+    matches!(effect, Effect::Forge(ForgeEffect::ReadPullRequest { .. } | ForgeEffect::FindPullRequest { .. }))
 }
 
 /// Whether a step that has failed only looks whether its pull request was merged all the same. Nobody waits for that, and
@@ -343,8 +356,8 @@ fn give_up(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, mess
     draft.unblock();
     draft.warn("LeftBehind", format!("{} was given up: {message}", doing(effect)));
     match effect {
-        Effect::DeleteBranch { .. } => draft.set_output(draft::BRANCH_DELETED, "false"),
-        Effect::SetCommitStatus { sha, .. } => {
+        Effect::Git(GitEffect::DeleteBranch { .. }) => draft.set_output(draft::BRANCH_DELETED, "false"),
+        Effect::Forge(ForgeEffect::SetCommitStatus { sha, .. }) => {
             commit_check::forget(draft, sha);
             let left = draft.output(draft::CHECK_LEFT).map(|left| format!("{left} {sha}"));
             draft.set_output(draft::CHECK_LEFT, left.unwrap_or_else(|| sha.clone()));
@@ -356,16 +369,16 @@ fn give_up(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, mess
 
 fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome) {
     match (effect, outcome) {
-        (Effect::Commit(order), Outcome::Committed { .. }) if order.replaces.is_some() => {
+        (Effect::Git(GitEffect::Commit(order)), Outcome::Committed { .. }) if order.replaces.is_some() => {
             rebuilt(draft, snapshot, outcome);
         }
-        (Effect::CommentPullRequest { .. }, _) => {
+        (Effect::Forge(ForgeEffect::CommentPullRequest { .. }), _) => {
             draft.status.outputs.remove(draft::REBUILT_ON);
         }
-        (Effect::Commit(order), Outcome::Committed { .. }) => {
+        (Effect::Git(GitEffect::Commit(order)), Outcome::Committed { .. }) => {
             committed(draft, snapshot, &order.branch, outcome)
         }
-        (Effect::OpenPullRequest(_), Outcome::PullRequest(pull_request)) => {
+        (Effect::Forge(ForgeEffect::OpenPullRequest(_)), Outcome::PullRequest(pull_request)) => {
             draft.set_output(draft::EVIDENCE_KEY, body::fingerprint(snapshot));
             waiting::record(draft, pull_request);
             if let Some(index) = draft.position(&TaskKind::OpenPullRequest) {
@@ -384,27 +397,30 @@ fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, ou
         (_, Outcome::NoPullRequest) if is_cleanup(snapshot, effect) => {
             draft.set_output(draft::PR_STATE, draft::NONE)
         }
-        (Effect::FindMerge { .. }, Outcome::PullRequest(found)) => {
+        (Effect::Forge(ForgeEffect::FindMerge { .. }), Outcome::PullRequest(found)) => {
             nothing_to_open(draft, snapshot, Some(found));
         }
-        (Effect::FindMerge { .. }, _) => nothing_to_open(draft, snapshot, None),
+        (Effect::Forge(ForgeEffect::FindMerge { .. }), _) => nothing_to_open(draft, snapshot, None),
         // It was looked for before the step began.
-        (Effect::FindPullRequest { .. }, Outcome::NoPullRequest) if super::is_outside(snapshot.step) => {}
+        (Effect::Forge(ForgeEffect::FindPullRequest { .. }), Outcome::NoPullRequest)
+            if super::is_outside(snapshot.step) => {}
         (_, Outcome::PullRequest(pull_request)) => waiting::settle(draft, snapshot, pull_request),
         (_, Outcome::NoPullRequest) => reopening::record(draft),
-        (Effect::UpdatePullRequest { .. }, _) => {
+        (Effect::Forge(ForgeEffect::UpdatePullRequest { .. }), _) => {
             draft.set_output(draft::EVIDENCE_KEY, body::fingerprint(snapshot));
         }
-        (Effect::SetCommitStatus { sha, .. }, _) if is_replaced(snapshot, sha) => {
+        (Effect::Forge(ForgeEffect::SetCommitStatus { sha, .. }), _) if is_replaced(snapshot, sha) => {
             commit_check::forget(draft, sha)
         }
-        (Effect::SetCommitStatus { .. }, _) => {
+        (Effect::Forge(ForgeEffect::SetCommitStatus { .. }), _) => {
             if let Some(pull_request) = snapshot.pull_request {
                 draft.set_output(draft::STATUS_KEY, waiting::status_key(snapshot, pull_request));
             }
         }
-        (Effect::ClosePullRequest { .. }, _) => draft.set_output(draft::PR_STATE, draft::CLOSED),
-        (Effect::DeleteBranch { .. }, _) => draft.set_output(draft::BRANCH_DELETED, "true"),
+        (Effect::Forge(ForgeEffect::ClosePullRequest { .. }), _) => {
+            draft.set_output(draft::PR_STATE, draft::CLOSED)
+        }
+        (Effect::Git(GitEffect::DeleteBranch { .. }), _) => draft.set_output(draft::BRANCH_DELETED, "true"),
         (Effect::CallTask(call), Outcome::TaskAnswer { success, message }) => {
             draft.status.outputs.remove(draft::TASK_ATTEMPTS);
             answered(draft, call.index, *success, message);
@@ -555,23 +571,27 @@ fn changes(files: &[String], moves: &[ImageMove]) -> String {
 /// What was being done, for a message.
 fn doing(effect: &Effect) -> String {
     match effect {
-        Effect::AddFinalizer | Effect::RemoveFinalizer => "updating the step".to_owned(),
-        Effect::Commit(order) if order.replaces.is_some() => {
+        Effect::Step(StepEffect::AddFinalizer | StepEffect::RemoveFinalizer) => {
+            "updating the step".to_owned()
+        }
+        Effect::Git(GitEffect::Commit(order)) if order.replaces.is_some() => {
             format!("rebuilding `{}` on the newest `{}`", order.branch, order.base)
         }
-        Effect::Commit(order) => format!("pushing to `{}`", order.branch),
-        Effect::OpenPullRequest(_) => "opening the pull request".to_owned(),
-        Effect::ReadPullRequest { number } => format!("reading PR #{number}"),
-        Effect::UpdatePullRequest { number, .. } => format!("updating PR #{number}"),
-        Effect::MergePullRequest { number, .. } => format!("merging PR #{number}"),
-        Effect::CommentPullRequest { number, .. } => format!("commenting on PR #{number}"),
-        Effect::ClosePullRequest { number, .. } => format!("closing PR #{number}"),
-        Effect::FindPullRequest { .. } | Effect::FindMerge { .. } => {
+        Effect::Git(GitEffect::Commit(order)) => format!("pushing to `{}`", order.branch),
+        Effect::Forge(ForgeEffect::OpenPullRequest(_)) => "opening the pull request".to_owned(),
+        Effect::Forge(ForgeEffect::ReadPullRequest { number }) => format!("reading PR #{number}"),
+        Effect::Forge(ForgeEffect::UpdatePullRequest { number, .. }) => format!("updating PR #{number}"),
+        Effect::Forge(ForgeEffect::MergePullRequest { number, .. }) => format!("merging PR #{number}"),
+        Effect::Forge(ForgeEffect::CommentPullRequest { number, .. }) => {
+            format!("commenting on PR #{number}")
+        }
+        Effect::Forge(ForgeEffect::ClosePullRequest { number, .. }) => format!("closing PR #{number}"),
+        Effect::Forge(ForgeEffect::FindPullRequest { .. } | ForgeEffect::FindMerge { .. }) => {
             "looking for the pull request".to_owned()
         }
-        Effect::DeleteBranch { branch, .. } => format!("deleting branch `{branch}`"),
-        Effect::ForgetStatus => "taking away the status".to_owned(),
-        Effect::SetCommitStatus { .. } => "setting the commit status".to_owned(),
+        Effect::Git(GitEffect::DeleteBranch { branch, .. }) => format!("deleting branch `{branch}`"),
+        Effect::Step(StepEffect::ForgetStatus) => "taking away the status".to_owned(),
+        Effect::Forge(ForgeEffect::SetCommitStatus { .. }) => "setting the commit status".to_owned(),
         Effect::CallTask(call) => format!("calling task {}", call.index),
     }
 }

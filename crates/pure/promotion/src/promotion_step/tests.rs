@@ -174,7 +174,7 @@ impl Scene {
         if let Outcome::PullRequest(pull_request) = &outcome {
             self.pull_request = Some(pull_request.clone());
         }
-        if *effect == Effect::AddFinalizer {
+        if *effect == Effect::Step(StepEffect::AddFinalizer) {
             self.step.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
         }
         self.write(report.status.clone());
@@ -225,12 +225,12 @@ impl Scene {
     /// Up to the open pull request, which is #7.
     pub(super) fn opened(mut self) -> Scene {
         let finalizer = self.effect();
-        assert_eq!(finalizer, Effect::AddFinalizer);
+        assert_eq!(finalizer, Effect::Step(StepEffect::AddFinalizer));
         self.tell(&finalizer, Outcome::Done);
         let commit = self.effect();
         self.tell(&commit, committed());
         let open = self.effect();
-        assert!(matches!(open, Effect::OpenPullRequest(_)), "{open:?}");
+        assert!(matches!(open, Effect::Forge(ForgeEffect::OpenPullRequest(_))), "{open:?}");
         self.tell(&open, Outcome::PullRequest(open_pull_request()));
         self
     }
@@ -239,7 +239,12 @@ impl Scene {
     pub(super) fn kept(mut self) -> Scene {
         while let Some(effect) = self.plan().effect {
             assert!(
-                matches!(effect, Effect::SetCommitStatus { .. } | Effect::UpdatePullRequest { .. }),
+                matches!(
+                    effect,
+                    Effect::Forge(
+                        ForgeEffect::SetCommitStatus { .. } | ForgeEffect::UpdatePullRequest { .. }
+                    )
+                ),
                 "{effect:?}"
             );
             self.tell(&effect, Outcome::Done);

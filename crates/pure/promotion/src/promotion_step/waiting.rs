@@ -7,8 +7,8 @@ use super::check::{Checked, may_open_pull_request};
 use super::draft::{self, Draft, output};
 use super::tasks::{TaskKind, reviewed};
 use super::{
-    CommitOrder, CommitState, Effect, Plan, PullRequest, PullRequestState, Snapshot, body, change,
-    commit_check, gates, late, organisation, pending, reopening, why,
+    CommitOrder, CommitState, Effect, ForgeEffect, GitEffect, Plan, PullRequest, PullRequestState, Snapshot,
+    body, change, commit_check, gates, late, organisation, pending, reopening, why,
 };
 use kardinal_planner::problem::listed;
 use kardinal_planner::why::Wait;
@@ -44,7 +44,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
 /// How to look at the pull request.
 pub(super) fn look(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Effect {
     match number(draft) {
-        Some(number) => Effect::ReadPullRequest { number },
+        Some(number) => Effect::Forge(ForgeEffect::ReadPullRequest { number }),
         None => change::find(snapshot),
     }
 }
@@ -53,25 +53,30 @@ pub(super) fn look(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Effect {
 fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest) -> Option<Effect> {
     let number = pull_request.number;
     if let Some(order) = rebuilt(snapshot, draft, pull_request) {
-        return Some(Effect::Commit(order));
+        return Some(Effect::Git(GitEffect::Commit(order)));
     }
     if let Some(green) = draft.output(draft::GREEN_HEAD).filter(|green| *green != pull_request.head) {
         return Some(not_green(snapshot, green, "the pull request has another commit by now"));
     }
     if let Some(on) = draft.output(draft::REBUILT_ON) {
         return Some(match on {
-            draft::NOTHING => Effect::ClosePullRequest { number, comment: nothing_left(snapshot) },
-            on => Effect::CommentPullRequest { number, comment: rebuilt_comment(snapshot, on) },
+            draft::NOTHING => {
+                Effect::Forge(ForgeEffect::ClosePullRequest { number, comment: nothing_left(snapshot) })
+            }
+            on => Effect::Forge(ForgeEffect::CommentPullRequest {
+                number,
+                comment: rebuilt_comment(snapshot, on),
+            }),
         });
     }
     // First of all nobody may merge what is held; why can be read a moment later.
     let (state, description) = commit_status(snapshot, pull_request);
-    let shown = Effect::SetCommitStatus {
+    let shown = Effect::Forge(ForgeEffect::SetCommitStatus {
         sha: pull_request.head.clone(),
         context: change::status_context(snapshot.step),
         state,
         description,
-    };
+    });
     let is_green = draft.output(draft::GREEN_HEAD).is_some()
         || commit_check::shown_green(snapshot) == Some(pull_request.head.as_str());
     if state == CommitState::Pending && is_green {
@@ -80,12 +85,12 @@ fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest
     if let Some(bundle) = snapshot.bundle
         && draft.output(draft::EVIDENCE_KEY) != Some(&body::fingerprint(snapshot))
     {
-        return Some(Effect::UpdatePullRequest {
+        return Some(Effect::Forge(ForgeEffect::UpdatePullRequest {
             number,
             title: change::title(snapshot.step, bundle),
             body: body::body(snapshot, bundle, &draft.status),
             labels: body::labels(snapshot, bundle),
-        });
+        }));
     }
     // What a process before this one has shown stands in the status, where somebody may have put an older one.
     if !snapshot.has_shown || draft.output(draft::STATUS_KEY) != Some(&status_key(snapshot, pull_request)) {
@@ -95,10 +100,12 @@ fn upkeep(snapshot: &Snapshot<'_>, draft: &Draft<'_>, pull_request: &PullRequest
     let by_team = organisation::blocker(snapshot).is_none() && !gates::closed(snapshot).is_empty();
     let is_held = snapshot.hold.is_some() || by_team || pending::usable_bundle(snapshot).is_err();
     let merges = !reviewed(&snapshot.step.spec) && !is_held;
-    (merges && foreign(snapshot, pull_request).is_none()).then(|| Effect::MergePullRequest {
-        number,
-        head_sha: pull_request.head.clone(),
-        base: change::base_branch(snapshot.step),
+    (merges && foreign(snapshot, pull_request).is_none()).then(|| {
+        Effect::Forge(ForgeEffect::MergePullRequest {
+            number,
+            head_sha: pull_request.head.clone(),
+            base: change::base_branch(snapshot.step),
+        })
     })
 }
 
@@ -399,12 +406,12 @@ pub(super) fn take_back_for_good(snapshot: &Snapshot<'_>, draft: &Draft<'_>, why
 }
 
 fn not_green(snapshot: &Snapshot<'_>, sha: &str, why: &str) -> Effect {
-    Effect::SetCommitStatus {
+    Effect::Forge(ForgeEffect::SetCommitStatus {
         sha: sha.to_owned(),
         context: change::status_context(snapshot.step),
         state: CommitState::Pending,
         description: change::cut(why, DESCRIPTION_LIMIT).to_owned(),
-    }
+    })
 }
 
 /// How a green check is taken back that this process has shown, where the status does not know of it: somebody has written
@@ -444,7 +451,7 @@ pub(super) fn orphan(snapshot: &Snapshot<'_>) -> Plan {
             Some(not_green(snapshot, &found.head, "somebody else wrote the status of this promotion"))
         }
         Some(found) if found.state == PullRequestState::Open => {
-            Some(Effect::ClosePullRequest { number: found.number, comment })
+            Some(Effect::Forge(ForgeEffect::ClosePullRequest { number: found.number, comment }))
         }
         Some(_) => None,
     };
@@ -470,8 +477,10 @@ pub(super) fn close(snapshot: &Snapshot<'_>, draft: &Draft<'_>, comment: String)
     }
     let number = number(draft)?;
     match snapshot.pull_request.map(|found| found.state) {
-        None => Some(Effect::ReadPullRequest { number }),
-        Some(PullRequestState::Open) => Some(Effect::ClosePullRequest { number, comment }),
+        None => Some(Effect::Forge(ForgeEffect::ReadPullRequest { number })),
+        Some(PullRequestState::Open) => {
+            Some(Effect::Forge(ForgeEffect::ClosePullRequest { number, comment }))
+        }
         Some(PullRequestState::Merged | PullRequestState::Closed) => None,
     }
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kardinal_cluster::Answer;
+use kardinal_cluster::{Answer, Clock};
 use kardinal_git::{Author, ChangeError, Committed, Order};
 use kardinal_promotion::promotion_step::{
-    CommitOrder, Effect, FINALIZER, MANAGER, Outcome, Push, Retry, objection, why,
+    CommitOrder, Effect, FINALIZER, ForgeEffect, GitEffect, MANAGER, Outcome, Push, Retry, StepEffect,
+    objection, why,
 };
 use kardinal_scm::{self as scm, Forge};
 use kardinal_vcs::{PullRequest, PullRequestState};
@@ -26,34 +27,24 @@ pub(super) async fn act(controller: &Controller, observation: &mut Observation, 
 
 async fn carry_out(controller: &Controller, observation: &mut Observation, effect: &Effect) -> Outcome {
     match effect {
-        Effect::ForgetStatus => forget_status(controller, observation).await,
-        Effect::AddFinalizer => finalizer(controller, observation, true).await,
-        Effect::RemoveFinalizer => finalizer(controller, observation, false).await,
-        Effect::Commit(order) => commit(controller, observation, (effect, order)).await,
-        Effect::CallTask(call) => task::call(&controller.context, &observation.key.0, call).await,
-        Effect::DeleteBranch { branch, commit } => {
+        Effect::Step(of_step) => change_step(controller, observation, *of_step).await,
+        Effect::Git(GitEffect::Commit(order)) => commit(controller, observation, (effect, order)).await,
+        Effect::Git(GitEffect::DeleteBranch { branch, commit }) => {
             delete_branch(controller, observation, branch, commit.as_deref()).await
         }
-        Effect::OpenPullRequest(_)
-        | Effect::ReadPullRequest { .. }
-        | Effect::FindPullRequest { .. }
-        | Effect::FindMerge { .. }
-        | Effect::UpdatePullRequest { .. }
-        | Effect::MergePullRequest { .. }
-        | Effect::CommentPullRequest { .. }
-        | Effect::ClosePullRequest { .. }
-        | Effect::SetCommitStatus { .. } => forge(controller, observation, effect).await,
+        Effect::Forge(of_forge) => forge(controller, observation, of_forge).await,
+        Effect::CallTask(call) => task::call(&controller.context, &observation.key.0, call).await,
     }
 }
 
-async fn forget_status(controller: &Controller, observation: &Observation) -> Outcome {
-    let (id, metadata) = (controller.id(observation), &observation.step.metadata);
-    of_write(controller.context.forget_status(&id, metadata, MANAGER).await)
-}
-
-async fn finalizer(controller: &Controller, observation: &Observation, on: bool) -> Outcome {
-    let (id, metadata) = (controller.id(observation), &observation.step.metadata);
-    of_write(controller.context.set_finalizer(&id, metadata, FINALIZER, on, MANAGER).await)
+async fn change_step(controller: &Controller, observation: &Observation, effect: StepEffect) -> Outcome {
+    let (context, id, metadata) =
+        (&controller.context, controller.id(observation), &observation.step.metadata);
+    of_write(match effect {
+        StepEffect::ForgetStatus => context.forget_status(&id, metadata, MANAGER).await,
+        StepEffect::AddFinalizer => context.set_finalizer(&id, metadata, FINALIZER, true, MANAGER).await,
+        StepEffect::RemoveFinalizer => context.set_finalizer(&id, metadata, FINALIZER, false, MANAGER).await,
+    })
 }
 
 /// What came of a write to the step itself: one that is gone needs none any more.
@@ -203,19 +194,16 @@ fn of_git(controller: &Controller, observation: &Observation, error: kardinal_gi
     }
 }
 
-async fn forge(controller: &Controller, observation: &Observation, effect: &Effect) -> Outcome {
-    let forge = match controller.context.forge(&observation.key.0, &observation.step).await {
+async fn forge(controller: &Controller, observation: &Observation, effect: &ForgeEffect) -> Outcome {
+    let context = &controller.context;
+    let forge = match context.forge(&observation.key.0, &observation.step).await {
         Ok(forge) => forge,
         Err(trouble) => return trouble.into(),
     };
-    match ask(forge.as_ref(), effect).await {
-        // The time after it counts: until then people may have seen what was shown before.
-        Ok(Outcome::Done) if matches!(effect, Effect::SetCommitStatus { .. }) => {
-            Outcome::Shown { at: controller.context.clock.now() }
-        }
+    match ask(forge.as_ref(), effect, context.clock.as_ref()).await {
         Ok(outcome) => outcome,
         Err(scm::Error::Problem(message)) => {
-            controller.context.credentials.forget(&observation.key.0, &observation.step);
+            context.credentials.forget(&observation.key.0, &observation.step);
             Outcome::Blocked { message }
         }
         Err(scm::Error::Absent(message)) => Outcome::Absent { message },
@@ -237,54 +225,37 @@ fn signed(asked: Option<Duration>) -> Option<SignedDuration> {
     asked.and_then(|asked| asked.try_into().ok())
 }
 
-async fn ask(forge: &dyn Forge, effect: &Effect) -> Result<Outcome, scm::Error> {
-    Ok(match effect {
-        Effect::OpenPullRequest(order) => whole(forge, forge.create(order).await?).await?,
-        Effect::ReadPullRequest { number } => Outcome::PullRequest(forge.get(*number).await?),
-        Effect::FindPullRequest { head, base, marker, since } => {
-            found(forge, forge.find(head, base, marker, *since).await?).await?
+async fn ask(forge: &dyn Forge, effect: &ForgeEffect, clock: &dyn Clock) -> Result<Outcome, scm::Error> {
+    match effect {
+        ForgeEffect::OpenPullRequest(order) => whole(forge, forge.create(order).await?).await,
+        ForgeEffect::ReadPullRequest { number } => Ok(Outcome::PullRequest(forge.get(*number).await?)),
+        ForgeEffect::FindPullRequest { head, base, marker, since } => {
+            found(forge, forge.find(head, base, marker, *since).await?).await
         }
-        Effect::FindMerge { head, base, since } => {
-            found(forge, forge.find_merge(head, base, *since).await?).await?
+        ForgeEffect::FindMerge { head, base, since } => {
+            found(forge, forge.find_merge(head, base, *since).await?).await
         }
-        Effect::UpdatePullRequest { number, title, body, labels } => {
-            let changes = scm::Changes {
-                title: Some(title.clone()),
-                body: Some(body.clone()),
-                labels: Some(labels.clone()),
-            };
-            forge.update(*number, &changes).await?;
-            Outcome::Done
+        ForgeEffect::UpdatePullRequest { number, title, body, labels } => {
+            let (title, body, labels) = (Some(title.clone()), Some(body.clone()), Some(labels.clone()));
+            done(forge.update(*number, &scm::Changes { title, body, labels }).await)
         }
-        Effect::MergePullRequest { number, head_sha, base } => {
-            whole(forge, forge.merge(*number, head_sha, base).await?).await?
+        ForgeEffect::MergePullRequest { number, head_sha, base } => {
+            whole(forge, forge.merge(*number, head_sha, base).await?).await
         }
-        Effect::CommentPullRequest { number, comment } => {
-            forge.comment(*number, comment).await?;
-            Outcome::Done
-        }
-        Effect::ClosePullRequest { number, comment } => {
-            forge.close(*number, Some(comment)).await?;
-            Outcome::Done
-        }
-        Effect::SetCommitStatus { sha, context, state, description } => {
-            let status = scm::CommitStatus {
-                context: context.clone(),
-                state: *state,
-                description: description.clone(),
-                url: None,
-            };
+        ForgeEffect::CommentPullRequest { number, comment } => done(forge.comment(*number, comment).await),
+        ForgeEffect::ClosePullRequest { number, comment } => done(forge.close(*number, Some(comment)).await),
+        ForgeEffect::SetCommitStatus { sha, context, state, description } => {
+            let (context, description) = (context.clone(), description.clone());
+            let status = scm::CommitStatus { context, state: *state, description, url: None };
             forge.set_status(sha, &status).await?;
-            Outcome::Done
+            // The time after it counts: until then people may have seen what was shown before.
+            Ok(Outcome::Shown { at: clock.now() })
         }
-        // Not the forge's work: `carry_out` gives it to others.
-        Effect::ForgetStatus
-        | Effect::AddFinalizer
-        | Effect::RemoveFinalizer
-        | Effect::Commit(_)
-        | Effect::CallTask(_)
-        | Effect::DeleteBranch { .. } => Outcome::Done,
-    })
+    }
+}
+
+fn done(answer: Result<(), scm::Error>) -> Result<Outcome, scm::Error> {
+    answer.map(|()| Outcome::Done)
 }
 
 async fn found(forge: &dyn Forge, found: Option<PullRequest>) -> Result<Outcome, scm::Error> {

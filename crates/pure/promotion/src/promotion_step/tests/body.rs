@@ -9,7 +9,7 @@ fn opened(scene: &mut Scene) -> NewPullRequest {
     scene.has_no_pull_request = true;
     let commit = scene.effect();
     scene.tell(&commit, committed());
-    let Effect::OpenPullRequest(order) = scene.effect() else { panic!("a pull request") };
+    let Effect::Forge(ForgeEffect::OpenPullRequest(order)) = scene.effect() else { panic!("a pull request") };
     order
 }
 
@@ -106,7 +106,7 @@ fn configuration_lists_its_files() {
         source: None,
     };
     scene.tell(&commit, outcome);
-    let Effect::OpenPullRequest(order) = scene.effect() else { panic!("a pull request") };
+    let Effect::Forge(ForgeEffect::OpenPullRequest(order)) = scene.effect() else { panic!("a pull request") };
     let expected = "## Promotion: my-app abc123de to prod\n\nAs of 2026-04-14 14:00 UTC.\n\n\
                     ### Policy Gates\nNo gates guard this environment.\n\n\
                     ### Artifact\n| Field | Value |\n|---|---|\n\
@@ -128,7 +128,9 @@ fn without_a_record_the_changes_come_from_the_bundle_before() {
         scene.seal();
         let check = scene.effect();
         scene.tell(&check, Outcome::Done);
-        let Effect::UpdatePullRequest { body, .. } = scene.effect() else { panic!("an update") };
+        let Effect::Forge(ForgeEffect::UpdatePullRequest { body, .. }) = scene.effect() else {
+            panic!("an update")
+        };
         body
     };
     let old = bundle(
@@ -229,7 +231,7 @@ fn the_body_is_brought_up_to_date_when_any_fact_in_it_changes() {
     staging.metadata.annotations = from(json!({"kardinal.io/upstreams": "staging-eu"}));
     scene.siblings = vec![staging, verified_step("staging-eu", "2026-04-14T13:59:00Z")];
     let update = scene.effect();
-    let Effect::UpdatePullRequest { body, .. } = &update else { panic!("{update:?}") };
+    let Effect::Forge(ForgeEffect::UpdatePullRequest { body, .. }) = &update else { panic!("{update:?}") };
     assert!(body.contains("| staging-eu | 1m ago | n/a |\n"), "{body}");
     scene.tell(&update, Outcome::Done);
     assert_eq!(scene.plan(), Plan::default());
@@ -237,7 +239,7 @@ fn the_body_is_brought_up_to_date_when_any_fact_in_it_changes() {
     scene.gates.get_mut("my-app-soak").unwrap().spec.expression =
         "bundle.upstreamSoakMinutes >= 45".to_owned();
     let update = scene.effect();
-    assert!(matches!(update, Effect::UpdatePullRequest { .. }), "{update:?}");
+    assert!(matches!(update, Effect::Forge(ForgeEffect::UpdatePullRequest { .. })), "{update:?}");
     scene.tell(&update, Outcome::Done);
     // The values behind an answer change all the time: those of the time that the body names stay.
     scene.gate_texts.insert("my-app-soak".to_owned(), "Soak: 46m (min: 30m)".to_owned());
@@ -290,12 +292,14 @@ fn the_body_tells_a_pause_by_whom_since_when_and_what_ends_it() {
         scene.hold = hold;
         // First the check, which keeps people from merging, then the reason.
         let status = scene.effect();
-        let Effect::SetCommitStatus { state: CommitState::Pending, .. } = &status else {
+        let Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, .. }) = &status else {
             panic!("{status:?}")
         };
         scene.tell(&status, Outcome::Done);
         let update = scene.effect();
-        let Effect::UpdatePullRequest { body, .. } = &update else { panic!("{update:?}") };
+        let Effect::Forge(ForgeEffect::UpdatePullRequest { body, .. }) = &update else {
+            panic!("{update:?}")
+        };
         assert!(body.contains(text), "{body}");
         scene.tell(&update, Outcome::Done);
         assert_eq!(scene.plan().effect, None);
@@ -303,7 +307,9 @@ fn the_body_tells_a_pause_by_whom_since_when_and_what_ends_it() {
         assert_eq!(scene.plan().effect, None, "time alone changes nothing");
         scene.hold = None;
         let update = scene.effect();
-        let Effect::UpdatePullRequest { body, .. } = &update else { panic!("{update:?}") };
+        let Effect::Forge(ForgeEffect::UpdatePullRequest { body, .. }) = &update else {
+            panic!("{update:?}")
+        };
         assert!(!body.contains("Paused"), "{body}");
         scene.tell(&update, Outcome::Done);
         scene = scene.kept();

@@ -218,9 +218,9 @@ fn a_type_that_somebody_else_wrote_counts_for_nothing() {
     scene.step.status.as_mut().unwrap().bundle_type = Some(BundleType::Config);
     let pending = scene.effect();
     assert!(
-        matches!(pending, Effect::SetCommitStatus { state: CommitState::Pending, .. }),
+        matches!(pending, Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, .. })),
         "the status is not the controller's own: {pending:?}"
     );
     scene.withdrawn = Some(open_pull_request().head);
-    assert_eq!(scene.effect(), Effect::ForgetStatus);
+    assert_eq!(scene.effect(), Effect::Step(StepEffect::ForgetStatus));
 }

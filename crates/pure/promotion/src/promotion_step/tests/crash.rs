@@ -20,18 +20,18 @@ struct World {
 impl World {
     fn act(&mut self, effect: &Effect) -> Outcome {
         match effect {
-            Effect::AddFinalizer => {
+            Effect::Step(StepEffect::AddFinalizer) => {
                 self.finalizer = true;
                 Outcome::Done
             }
-            Effect::Commit(order) => {
+            Effect::Git(GitEffect::Commit(order)) => {
                 let own = (order.branch.clone(), order.identity.clone());
                 if !self.commits.contains(&own) {
                     self.commits.push(own);
                 }
                 committed()
             }
-            Effect::OpenPullRequest(order) => {
+            Effect::Forge(ForgeEffect::OpenPullRequest(order)) => {
                 let own = |(head, marker, _): &&(String, String, PullRequest)| {
                     *head == order.head && order.body.starts_with(marker.as_str())
                 };
@@ -44,7 +44,7 @@ impl World {
                 }
                 self.read()
             }
-            Effect::ClosePullRequest { .. } => {
+            Effect::Forge(ForgeEffect::ClosePullRequest { .. }) => {
                 let (_, _, found) = self.pull_requests.first_mut().expect("a pull request");
                 if found.state == PullRequestState::Merged {
                     return Outcome::Refused { task: None, message: "it is merged".to_owned() };
@@ -52,19 +52,21 @@ impl World {
                 found.state = PullRequestState::Closed;
                 Outcome::Done
             }
-            Effect::DeleteBranch { branch, .. } => {
+            Effect::Git(GitEffect::DeleteBranch { branch, .. }) => {
                 self.commits.retain(|(held, _)| held != branch);
                 Outcome::Done
             }
-            Effect::RemoveFinalizer => {
+            Effect::Step(StepEffect::RemoveFinalizer) => {
                 self.finalizer = false;
                 Outcome::Done
             }
-            Effect::MergePullRequest { .. } => {
+            Effect::Forge(ForgeEffect::MergePullRequest { .. }) => {
                 self.merge();
                 self.read()
             }
-            Effect::ReadPullRequest { .. } | Effect::FindPullRequest { .. } => self.read(),
+            Effect::Forge(ForgeEffect::ReadPullRequest { .. } | ForgeEffect::FindPullRequest { .. }) => {
+                self.read()
+            }
             Effect::CallTask(call) => {
                 let id = call.body["context"]["id"].as_str().unwrap().to_owned();
                 if !self.calls.contains(&id) {
@@ -151,7 +153,7 @@ fn drive_until(mut scene: Scene, luck: &[Luck], deleted: usize) -> (Scene, World
             }
             continue;
         };
-        if matches!(effect, Effect::Commit(ref order) if order.branch != order.base) {
+        if matches!(effect, Effect::Git(GitEffect::Commit(ref order)) if order.branch != order.base) {
             assert!(world.finalizer, "a branch that nobody would clear away");
         }
         match luck.next().unwrap_or(Luck::Good) {
@@ -160,8 +162,8 @@ fn drive_until(mut scene: Scene, luck: &[Luck], deleted: usize) -> (Scene, World
                 scene.tell(&effect, outcome);
                 // As the controller remembers it.
                 match effect {
-                    Effect::ClosePullRequest { .. } => scene.pull_request = None,
-                    Effect::SetCommitStatus { sha, state, .. } => {
+                    Effect::Forge(ForgeEffect::ClosePullRequest { .. }) => scene.pull_request = None,
+                    Effect::Forge(ForgeEffect::SetCommitStatus { sha, state, .. }) => {
                         scene.withdrawn = (state == CommitState::Pending).then_some(sha);
                     }
                     _ => {}

@@ -17,7 +17,9 @@ fn commits_of_others_are_not_shown_as_allowed_and_their_merge_is_on_record() {
     let body = scene.effect();
     scene.tell(&body, Outcome::Done);
     let status = scene.effect();
-    let Effect::SetCommitStatus { state, description, .. } = &status else { panic!("{status:?}") };
+    let Effect::Forge(ForgeEffect::SetCommitStatus { state, description, .. }) = &status else {
+        panic!("{status:?}")
+    };
     assert_eq!(*state, CommitState::Pending, "{description}");
     scene.tell(&status, Outcome::Done);
     scene.pull_request = Some(PullRequest { head: "5trange".to_owned(), ..merged_pull_request() });
@@ -80,7 +82,7 @@ fn merged_after_closing(renewed: Option<&str>, green_again: Option<&str>) -> (Op
         for _ in 0..2 {
             let effect = scene.effect();
             let outcome = match &effect {
-                Effect::SetCommitStatus { state, .. } => {
+                Effect::Forge(ForgeEffect::SetCommitStatus { state, .. }) => {
                     assert_eq!(*state, wanted);
                     Outcome::Shown { at: time(at) }
                 }
@@ -219,7 +221,9 @@ fn a_green_check_is_taken_back_when_the_bundle_is_gone_and_the_merge_is_on_recor
     let mut scene = Scene::reviewed().opened().kept();
     scene.bundle = None;
     let effect = scene.effect();
-    let Effect::SetCommitStatus { state: CommitState::Pending, description, .. } = &effect else {
+    let Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, description, .. }) =
+        &effect
+    else {
         panic!("{effect:?}")
     };
     assert!(description.contains("it does not exist"), "{description}");

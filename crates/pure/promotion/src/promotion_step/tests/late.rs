@@ -32,7 +32,7 @@ fn what_is_merged_while_nothing_is_on_record_is_written_down_with_who_forced_it(
             scene.step.metadata.finalizers = None;
         }
         let find = scene.effect();
-        assert!(matches!(find, Effect::FindPullRequest { .. }), "{find:?}");
+        assert!(matches!(find, Effect::Forge(ForgeEffect::FindPullRequest { .. })), "{find:?}");
         scene.tell(&find, Outcome::PullRequest(open_pull_request()));
         scene.pull_request = Some(open_pull_request());
         scene.plan();
@@ -79,7 +79,10 @@ fn a_process_shows_what_the_gates_say_once_whatever_stands_in_the_status() {
     let mut scene = Scene::reviewed().opened().kept();
     assert_eq!(scene.plan().effect, None);
     scene.has_shown = false;
-    assert!(matches!(scene.effect(), Effect::SetCommitStatus { state: CommitState::Success, .. }));
+    assert!(matches!(
+        scene.effect(),
+        Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Success, .. })
+    ));
 }
 
 #[test]
@@ -100,13 +103,19 @@ fn a_check_that_this_process_has_shown_green_is_taken_back_whatever_the_status_s
         scene.step = step;
         scene.withdrawn = None;
         match plan(&scene.snapshot()).effect {
-            Some(Effect::SetCommitStatus { sha, state: CommitState::Pending, .. }) => assert_eq!(sha, head),
+            Some(Effect::Forge(ForgeEffect::SetCommitStatus {
+                sha, state: CommitState::Pending, ..
+            })) => assert_eq!(sha, head),
             other => panic!("{:?}: {other:?}", scene.state()),
         }
         // A forge that refuses for good is not asked for ever.
         scene.withdrawn = Some(head.clone());
         let next = plan(&scene.snapshot()).effect;
-        assert!(!matches!(next, Some(Effect::SetCommitStatus { .. })), "{:?}: {next:?}", scene.state());
+        assert!(
+            !matches!(next, Some(Effect::Forge(ForgeEffect::SetCommitStatus { .. }))),
+            "{:?}: {next:?}",
+            scene.state()
+        );
     }
 }
 
@@ -122,7 +131,7 @@ fn an_open_pull_request_of_which_nothing_is_left_to_change_is_closed() {
     assert_eq!(scene.state(), PromotionState::WaitingForMerge);
     scene.pull_request = Some(open_pull_request());
     let close = scene.effect();
-    assert!(matches!(close, Effect::ClosePullRequest { number: 7, .. }), "{close:?}");
+    assert!(matches!(close, Effect::Forge(ForgeEffect::ClosePullRequest { number: 7, .. })), "{close:?}");
     scene.tell(&close, Outcome::Done);
     scene.plan();
     assert_eq!(scene.state(), PromotionState::HealthChecking);
@@ -161,7 +170,7 @@ fn a_rejected_pull_request_that_is_opened_again_is_closed_and_a_merge_of_it_is_o
     assert_eq!(scene.state(), PromotionState::Failed);
     let take_back = scene.effect();
     assert!(
-        matches!(take_back, Effect::SetCommitStatus { state: CommitState::Pending, .. }),
+        matches!(take_back, Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, .. })),
         "{take_back:?}"
     );
     scene.tell(&take_back, Outcome::Shown { at: scene.now });
@@ -169,10 +178,10 @@ fn a_rejected_pull_request_that_is_opened_again_is_closed_and_a_merge_of_it_is_o
     // Somebody opens it again.
     scene.pull_request = None;
     let read = scene.effect();
-    assert_eq!(read, Effect::ReadPullRequest { number: 7 });
+    assert_eq!(read, Effect::Forge(ForgeEffect::ReadPullRequest { number: 7 }));
     scene.tell(&read, Outcome::PullRequest(open_pull_request()));
     scene.pull_request = Some(open_pull_request());
-    assert!(matches!(scene.effect(), Effect::ClosePullRequest { number: 7, .. }));
+    assert!(matches!(scene.effect(), Effect::Forge(ForgeEffect::ClosePullRequest { number: 7, .. })));
     // It is merged before it can be closed.
     scene.pass(SignedDuration::from_mins(5));
     scene.pull_request = None;
@@ -315,11 +324,14 @@ fn without_its_bundle_a_forged_status_leaves_no_green_check_either() {
         scene.step.status = from(json!({"state": state}));
         (scene.bundle, scene.pull_request) = (None, None);
         let find = scene.effect();
-        assert!(matches!(find, Effect::FindPullRequest { .. }), "{state}: {find:?}");
+        assert!(matches!(find, Effect::Forge(ForgeEffect::FindPullRequest { .. })), "{state}: {find:?}");
         scene.pull_request = Some(open_pull_request());
         let pending = scene.effect();
         assert!(
-            matches!(pending, Effect::SetCommitStatus { state: CommitState::Pending, .. }),
+            matches!(
+                pending,
+                Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, .. })
+            ),
             "{state}: {pending:?}"
         );
     }
@@ -327,7 +339,7 @@ fn without_its_bundle_a_forged_status_leaves_no_green_check_either() {
     let mut scene = Scene::new(json!({}));
     scene.step.status = from(json!({"state": "Promoting"}));
     scene.bundle = None;
-    assert_eq!(scene.effect(), Effect::ForgetStatus);
+    assert_eq!(scene.effect(), Effect::Step(StepEffect::ForgetStatus));
 }
 
 #[test]
@@ -386,7 +398,10 @@ fn an_older_record_that_is_put_back_makes_no_check_green() {
     scene.pass(SignedDuration::from_mins(1));
     scene = scene.asked(&[gate("false", BEFORE)]);
     let pending = scene.effect();
-    assert!(matches!(pending, Effect::SetCommitStatus { state: CommitState::Pending, .. }), "{pending:?}");
+    assert!(
+        matches!(pending, Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, .. })),
+        "{pending:?}"
+    );
     let taken_back = scene.now;
     scene.tell(&pending, Outcome::Shown { at: taken_back });
     scene.shown = Some(Shown { sha: head, state: CommitState::Pending, since: taken_back });

@@ -14,12 +14,12 @@ fn a_reviewed_step_opens_a_pull_request_and_waits() {
     let status = scene.effect();
     assert_eq!(
         status,
-        Effect::SetCommitStatus {
+        Effect::Forge(ForgeEffect::SetCommitStatus {
             sha: "c0ffee0000".to_owned(),
             context: "kardinal/gates/main".to_owned(),
             state: CommitState::Success,
             description: "all gates are open".to_owned(),
-        }
+        })
     );
     scene.tell(&status, Outcome::Done);
     assert_eq!(scene.plan(), Plan::default(), "from here on somebody else must act");
@@ -99,7 +99,9 @@ fn a_deleted_pull_request_whose_commit_is_gone_too_is_opened_anew() {
     let look = scene.effect();
     scene.tell_again(&look, Outcome::Absent { message: "no pull request #7 (yet)".to_owned() }, KNOCKS);
     let withdrawn = scene.effect();
-    let Effect::SetCommitStatus { state: CommitState::Pending, sha, .. } = withdrawn.clone() else {
+    let Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, sha, .. }) =
+        withdrawn.clone()
+    else {
         panic!("{withdrawn:?}")
     };
     let absent = || Outcome::Absent { message: "commit is not there (yet)".to_owned() };
@@ -111,7 +113,7 @@ fn a_deleted_pull_request_whose_commit_is_gone_too_is_opened_anew() {
     assert_eq!(done, Outcome::Done, "nothing is green on a commit that is gone");
     scene.tell(&withdrawn, done);
     scene.withdrawn = Some(sha);
-    assert!(matches!(scene.effect(), Effect::Commit(_)), "{:?}", scene.status());
+    assert!(matches!(scene.effect(), Effect::Git(GitEffect::Commit(_))), "{:?}", scene.status());
     // While the pull request is there, its newest commit has only not been seen yet; one that it has no more may be gone.
     let mut scene = Scene::reviewed().opened();
     assert!(matches!(in_time(&scene.step, &withdrawn, absent(), KNOCKS), Outcome::Fault { .. }));
@@ -155,7 +157,7 @@ fn a_restart_reads_the_pull_request_again() {
         let mut scene = Scene::reviewed().opened().kept();
         scene.pull_request = None;
         let read = scene.effect();
-        assert_eq!(read, Effect::ReadPullRequest { number: 7 });
+        assert_eq!(read, Effect::Forge(ForgeEffect::ReadPullRequest { number: 7 }));
         scene.tell(&read, Outcome::PullRequest(found));
         assert_eq!(scene.state(), state);
     }
@@ -176,7 +178,7 @@ fn a_closed_pull_request_fails_the_step() {
     assert_eq!(scene.task("wait-for-merge"), TaskState::Failed);
     let take_back = scene.effect();
     assert!(
-        matches!(take_back, Effect::SetCommitStatus { state: CommitState::Pending, .. }),
+        matches!(take_back, Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, .. })),
         "{take_back:?}"
     );
     scene.tell(&take_back, Outcome::Done);
@@ -216,16 +218,18 @@ fn what_the_gates_say_is_kept_up_to_date() {
     let status = scene.effect();
     assert_eq!(
         status,
-        Effect::SetCommitStatus {
+        Effect::Forge(ForgeEffect::SetCommitStatus {
             sha: "c0ffee0000".to_owned(),
             context: "kardinal/gates/main".to_owned(),
             state: CommitState::Pending,
             description: "held by soak".to_owned(),
-        }
+        })
     );
     scene.tell(&status, Outcome::Done);
     let update = scene.effect();
-    let Effect::UpdatePullRequest { number: 7, body, labels, title } = &update else { panic!("{update:?}") };
+    let Effect::Forge(ForgeEffect::UpdatePullRequest { number: 7, body, labels, title }) = &update else {
+        panic!("{update:?}")
+    };
     assert!(body.contains("| soak | org | FAIL | schedule.isWeekend = true |"), "{body}");
     assert_eq!(labels, &["kardinal", "kardinal/promotion"]);
     assert_eq!(title, "[kardinal] Promote my-app-v1-29-0 to prod");
@@ -238,7 +242,7 @@ fn what_the_gates_say_is_kept_up_to_date() {
     let body = scene.effect();
     scene.tell(&body, Outcome::Done);
     assert!(
-        matches!(scene.effect(), Effect::SetCommitStatus { sha, .. } if sha == "other"),
+        matches!(scene.effect(), Effect::Forge(ForgeEffect::SetCommitStatus { sha, .. }) if sha == "other"),
         "a new head has no status yet"
     );
 }
@@ -248,7 +252,9 @@ fn a_hold_is_shown_on_the_pull_request() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.hold = held(&format!("Pipeline `my-app` is paused{}", "!".repeat(200)));
     let effect = scene.effect();
-    let Effect::SetCommitStatus { state, description, .. } = &effect else { panic!("{effect:?}") };
+    let Effect::Forge(ForgeEffect::SetCommitStatus { state, description, .. }) = &effect else {
+        panic!("{effect:?}")
+    };
     assert_eq!(*state, CommitState::Pending);
     assert!(description.starts_with("held: Pipeline `my-app` is paused"));
     assert_eq!(description.chars().count(), 140);
@@ -261,7 +267,7 @@ fn a_hold_is_shown_on_the_pull_request() {
 /// The commit status is set; what comes next is not about showing things.
 fn shown(mut scene: Scene) -> Scene {
     let status = scene.effect();
-    assert!(matches!(status, Effect::SetCommitStatus { .. }), "{status:?}");
+    assert!(matches!(status, Effect::Forge(ForgeEffect::SetCommitStatus { .. })), "{status:?}");
     scene.tell(&status, Outcome::Done);
     scene
 }
@@ -269,7 +275,9 @@ fn shown(mut scene: Scene) -> Scene {
 /// The commit that the pull request had before shows no green check any more.
 fn not_green_any_more(mut scene: Scene) -> Scene {
     let status = scene.effect();
-    let Effect::SetCommitStatus { sha, state, .. } = &status else { panic!("{status:?}") };
+    let Effect::Forge(ForgeEffect::SetCommitStatus { sha, state, .. }) = &status else {
+        panic!("{status:?}")
+    };
     assert_eq!((sha.as_str(), *state), ("c0ffee0000", CommitState::Pending));
     scene.tell(&status, Outcome::Done);
     scene
@@ -279,7 +287,7 @@ fn not_green_any_more(mut scene: Scene) -> Scene {
 fn rebuild(scene: &mut Scene) -> Effect {
     scene.pull_request.as_mut().unwrap().mergeable = Some(false);
     let effect = scene.effect();
-    let Effect::Commit(order) = &effect else { panic!("{effect:?}") };
+    let Effect::Git(GitEffect::Commit(order)) = &effect else { panic!("{effect:?}") };
     assert_eq!(order.replaces.as_deref(), Some("c0ffee0000"));
     assert_eq!(
         (order.branch.as_str(), order.base.as_str()),
@@ -315,15 +323,20 @@ fn pull_requests_that_conflict_with_strangers_edits_are_rebuilt_on_the_new_tip_w
         scene.pull_request = Some(head);
         let mut scene = not_green_any_more(scene);
         let comment = scene.effect();
-        let Effect::CommentPullRequest { number: 7, comment: text } = &comment else { panic!("{comment:?}") };
+        let Effect::Forge(ForgeEffect::CommentPullRequest { number: 7, comment: text }) = &comment else {
+            panic!("{comment:?}")
+        };
         assert!(text.contains("`main`") && text.contains("f00dfee"), "{text}");
         scene.tell(&comment, Outcome::Done);
         let body = scene.effect();
-        assert!(matches!(body, Effect::UpdatePullRequest { .. }), "{body:?}");
+        assert!(matches!(body, Effect::Forge(ForgeEffect::UpdatePullRequest { .. })), "{body:?}");
         scene.tell(&body, Outcome::Done);
         let mut scene = shown(scene);
-        let merge =
-            Effect::MergePullRequest { number: 7, head_sha: "bea7ed".to_owned(), base: "main".to_owned() };
+        let merge = Effect::Forge(ForgeEffect::MergePullRequest {
+            number: 7,
+            head_sha: "bea7ed".to_owned(),
+            base: "main".to_owned(),
+        });
         assert_eq!(scene.plan().effect, by_itself.then_some(merge), "a mere record is merged by kardinal");
     }
 }
@@ -335,19 +348,19 @@ fn a_strangers_commit_on_our_branch_is_not_overwritten() {
     scene.pull_request = Some(PullRequest { mergeable: Some(false), head: "5trange".to_owned(), ..own });
     let look = scene.effect();
     assert!(
-        matches!(&look, Effect::Commit(order) if order.replaces.as_deref() == Some("c0ffee0000")),
+        matches!(&look, Effect::Git(GitEffect::Commit(order)) if order.replaces.as_deref() == Some("c0ffee0000")),
         "{look:?}"
     );
     scene.tell(&look, Outcome::Overtaken { message: "somebody has pushed".to_owned() });
     let mut scene = not_green_any_more(scene);
     let body = scene.effect();
     assert!(
-        matches!(&body, Effect::UpdatePullRequest { body, .. } if body.contains("Look twice")),
+        matches!(&body, Effect::Forge(ForgeEffect::UpdatePullRequest { body, .. }) if body.contains("Look twice")),
         "{body:?}"
     );
     scene.tell(&body, Outcome::Done);
     let status = scene.effect();
-    assert!(matches!(status, Effect::SetCommitStatus { .. }), "{status:?}");
+    assert!(matches!(status, Effect::Forge(ForgeEffect::SetCommitStatus { .. })), "{status:?}");
     scene.tell(&status, Outcome::Done);
     assert_eq!(scene.plan().effect, None);
     assert!(scene.message().contains("somebody has pushed to its branch"), "{}", scene.message());
@@ -371,14 +384,14 @@ fn a_pause_holds_the_rebuilding_too_and_what_cannot_be_applied_blocks() {
         "and seldom in the end: each try costs the forge and Git"
     );
     scene.hold = held("paused");
-    assert!(!matches!(scene.effect(), Effect::Commit(_)));
+    assert!(!matches!(scene.effect(), Effect::Git(GitEffect::Commit(_))));
 }
 
 #[test]
 fn audit_pull_requests_never_wait_for_ever_where_the_forge_only_refuses_to_merge() {
     let mut scene = shown(Scene::new(json!({"pr": true})).opened());
     let merge = scene.effect();
-    assert!(matches!(merge, Effect::MergePullRequest { .. }), "{merge:?}");
+    assert!(matches!(merge, Effect::Forge(ForgeEffect::MergePullRequest { .. })), "{merge:?}");
     let said = "pull request #7 cannot be merged yet: Please try again later";
     let fault = Outcome::Conflict { message: said.to_owned(), certain: false };
     for attempt in [1, 2] {
@@ -388,15 +401,24 @@ fn audit_pull_requests_never_wait_for_ever_where_the_forge_only_refuses_to_merge
     let told = report(&scene.snapshot(), &merge, &fault, 3).status;
     scene.step.status = told;
     let effect = scene.effect();
-    assert!(matches!(&effect, Effect::Commit(order) if order.replaces.is_some()), "{effect:?}");
+    assert!(
+        matches!(&effect, Effect::Git(GitEffect::Commit(order)) if order.replaces.is_some()),
+        "{effect:?}"
+    );
     // It was no conflict: merging is tried again.
     scene.tell(&effect, Outcome::Fault { message: "nothing was touched".to_owned(), retry: Retry::Soon });
-    assert!(matches!(scene.effect(), Effect::MergePullRequest { .. }));
+    assert!(matches!(scene.effect(), Effect::Forge(ForgeEffect::MergePullRequest { .. })));
     let blocked = Outcome::Blocked { message: "#7 in acme/conflict-x: a review is missing".to_owned() };
     scene.tell(&merge, blocked);
-    assert!(matches!(scene.effect(), Effect::MergePullRequest { .. }), "a name is no conflict");
+    assert!(
+        matches!(scene.effect(), Effect::Forge(ForgeEffect::MergePullRequest { .. })),
+        "a name is no conflict"
+    );
     scene.tell(&merge, Outcome::Conflict { message: "both changed `a`".to_owned(), certain: true });
-    assert!(matches!(scene.effect(), Effect::Commit(_)), "where the forge says so there is no doubt");
+    assert!(
+        matches!(scene.effect(), Effect::Git(GitEffect::Commit(_))),
+        "where the forge says so there is no doubt"
+    );
 }
 
 #[test]
@@ -413,7 +435,9 @@ fn a_base_that_says_it_all_already_needs_no_merge() {
     };
     scene.tell(&effect, nothing);
     let close = scene.effect();
-    let Effect::ClosePullRequest { number: 7, comment } = &close else { panic!("{close:?}") };
+    let Effect::Forge(ForgeEffect::ClosePullRequest { number: 7, comment }) = &close else {
+        panic!("{close:?}")
+    };
     assert!(comment.contains("already says"), "{comment}");
     let mut lost = Scene { step: scene.step.clone(), ..Scene::reviewed() };
     scene.tell(&close, Outcome::Done);
@@ -432,7 +456,7 @@ fn a_pull_request_without_a_change_that_cannot_be_closed_does_not_hold_the_step(
     let effect = rebuild(&mut scene);
     scene.tell(&effect, unchanged());
     let close = scene.effect();
-    assert!(matches!(close, Effect::ClosePullRequest { .. }), "{close:?}");
+    assert!(matches!(close, Effect::Forge(ForgeEffect::ClosePullRequest { .. })), "{close:?}");
     let blocked = Outcome::Blocked { message: "the token may not".to_owned() };
     let report = report(&scene.snapshot(), &close, &blocked, KNOCKS);
     assert_eq!(report.notes[0].reason, "LeftBehind");
@@ -457,24 +481,24 @@ fn a_record_is_merged_by_the_controller_itself() {
     assert_eq!(scene.message(), "merging PR #7");
     let status = scene.effect();
     assert!(
-        matches!(&status, Effect::SetCommitStatus { description, .. } if description == "no gates guard this environment")
+        matches!(&status, Effect::Forge(ForgeEffect::SetCommitStatus { description, .. }) if description == "no gates guard this environment")
     );
     scene.tell(&status, Outcome::Done);
     scene.hold = held("paused");
     let held = scene.effect();
-    assert!(matches!(held, Effect::SetCommitStatus { .. }));
+    assert!(matches!(held, Effect::Forge(ForgeEffect::SetCommitStatus { .. })));
     scene.tell(&held, Outcome::Done);
     let mut scene = scene.kept();
     assert_eq!(scene.plan().effect, None, "not while everything is held");
     scene.hold = None;
     let body = scene.effect();
-    assert!(matches!(body, Effect::UpdatePullRequest { .. }), "{body:?}");
+    assert!(matches!(body, Effect::Forge(ForgeEffect::UpdatePullRequest { .. })), "{body:?}");
     scene.tell(&body, Outcome::Done);
     let shown = scene.effect();
     scene.tell(&shown, Outcome::Done);
     let merge = scene.effect();
     let (head_sha, base) = ("c0ffee0000".to_owned(), "main".to_owned());
-    assert_eq!(merge, Effect::MergePullRequest { number: 7, head_sha, base });
+    assert_eq!(merge, Effect::Forge(ForgeEffect::MergePullRequest { number: 7, head_sha, base }));
     scene.tell(&merge, Outcome::PullRequest(merged_pull_request()));
     assert_eq!(scene.state(), PromotionState::HealthChecking);
     assert_eq!(scene.status().evidence.unwrap().approved_by.unwrap(), Vec::<String>::new());
@@ -509,7 +533,7 @@ fn a_forge_that_shows_nothing_does_not_keep_a_record_from_being_merged() {
         scene.write(report.status);
     }
     assert!(scene.status().conditions.iter().all(|condition| condition.type_ != "Blocked"));
-    assert!(matches!(scene.effect(), Effect::MergePullRequest { .. }));
+    assert!(matches!(scene.effect(), Effect::Forge(ForgeEffect::MergePullRequest { .. })));
 }
 
 #[test]
@@ -525,11 +549,11 @@ fn a_failed_step_leaves_no_pull_request_that_could_be_merged_by_mistake() {
     assert_eq!(scene.state(), PromotionState::Failed);
     scene.pull_request = None;
     let read = scene.effect();
-    assert_eq!(read, Effect::ReadPullRequest { number: 7 });
+    assert_eq!(read, Effect::Forge(ForgeEffect::ReadPullRequest { number: 7 }));
     scene.tell(&read, Outcome::PullRequest(open_pull_request()));
     let close = scene.effect();
     let comment = "Closed by kardinal: task \\`check\\` said no: no &lt;b&gt;.".to_owned();
-    assert_eq!(close, Effect::ClosePullRequest { number: 7, comment });
+    assert_eq!(close, Effect::Forge(ForgeEffect::ClosePullRequest { number: 7, comment }));
     scene.tell(&close, fault());
     assert_eq!(scene.message(), "task `check` said no: no <b>", "the reason stays");
     scene.tell(&close, Outcome::Done);
@@ -567,7 +591,10 @@ fn a_green_commit_that_the_pull_request_has_no_more_loses_its_check_unless_the_f
         let look = scene.effect();
         scene.tell(&look, Outcome::Overtaken { message: "somebody has pushed".to_owned() });
         let status = scene.effect();
-        assert!(matches!(&status, Effect::SetCommitStatus { sha, .. } if sha == "c0ffee0000"), "{status:?}");
+        assert!(
+            matches!(&status, Effect::Forge(ForgeEffect::SetCommitStatus { sha, .. }) if sha == "c0ffee0000"),
+            "{status:?}"
+        );
         let outcome = match refused {
             true => Outcome::Refused { task: None, message: "no such commit".to_owned() },
             false => Outcome::Done,
@@ -586,7 +613,7 @@ fn a_pull_request_that_was_deleted_is_opened_anew_and_its_green_check_goes_first
     scene.tell(&green, Outcome::Done);
     scene.pull_request = None;
     let look = scene.effect();
-    assert_eq!(look, Effect::ReadPullRequest { number: 7 });
+    assert_eq!(look, Effect::Forge(ForgeEffect::ReadPullRequest { number: 7 }));
     let absent = || Outcome::Absent { message: "no pull request #7 (yet)".to_owned() };
     let first = scene.tell(&look, absent());
     assert!(first.retry.is_some() && scene.message().ends_with("; trying again"), "{}", scene.message());
@@ -594,13 +621,14 @@ fn a_pull_request_that_was_deleted_is_opened_anew_and_its_green_check_goes_first
     assert_eq!((last.retry, last.notes[0].reason.as_str()), (None, "PullRequestGone"));
     assert_eq!(scene.message(), "PR #7 no longer exists: another one is opened");
     let withdrawn = scene.effect();
-    let Effect::SetCommitStatus { state: CommitState::Pending, sha, .. } = &withdrawn else {
+    let Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, sha, .. }) = &withdrawn
+    else {
         panic!("{withdrawn:?}")
     };
     assert_eq!(sha, "c0ffee0000");
     scene.withdrawn = Some(sha.clone());
     scene.tell(&withdrawn, Outcome::Done);
-    let Effect::Commit(order) = scene.effect() else { panic!("{:?}", scene.status()) };
+    let Effect::Git(GitEffect::Commit(order)) = scene.effect() else { panic!("{:?}", scene.status()) };
     assert_eq!(order.replaces, None);
     assert_eq!((scene.state(), scene.status().pr_url), (PromotionState::Promoting, None));
     assert_eq!(scene.output("prNumber"), None);
@@ -617,7 +645,11 @@ fn a_deleted_pull_request_is_opened_anew_only_where_the_gates_let_it() {
     for _ in 0..4 {
         let plan = scene.plan();
         match plan.effect {
-            Some(Effect::SetCommitStatus { state: CommitState::Pending, ref sha, .. }) => {
+            Some(Effect::Forge(ForgeEffect::SetCommitStatus {
+                state: CommitState::Pending,
+                ref sha,
+                ..
+            })) => {
                 scene.withdrawn = Some(sha.clone());
                 scene.tell(&plan.effect.clone().unwrap(), Outcome::Done);
             }

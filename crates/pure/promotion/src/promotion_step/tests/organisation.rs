@@ -111,7 +111,10 @@ fn a_closed_gate_of_the_organisation_holds_every_change_of_git() {
 fn no_commit_is_merged_but_the_controllers_own_for_the_place_it_was_made_for() {
     let mut scene = Scene::new(json!({"pr": true})).opened();
     shown(&mut scene);
-    assert!(matches!(plan(&scene.snapshot()).effect, Some(Effect::MergePullRequest { .. })));
+    assert!(matches!(
+        plan(&scene.snapshot()).effect,
+        Some(Effect::Forge(ForgeEffect::MergePullRequest { .. }))
+    ));
     let good = scene.step.clone();
     let changes: [(&str, Forge); 5] = [
         ("another commit", |step| drop(outputs(step).insert(draft::COMMIT.to_owned(), "evil".to_owned()))),
@@ -127,18 +130,30 @@ fn no_commit_is_merged_but_the_controllers_own_for_the_place_it_was_made_for() {
         let head = scene.pull_request.as_ref().map(|found| found.head.clone());
         // Before the record is forgotten, and with it what the check shows, nothing is green any more.
         match plan(&scene.snapshot()).effect {
-            Some(Effect::SetCommitStatus { sha, state: CommitState::Pending, .. }) => {
+            Some(Effect::Forge(ForgeEffect::SetCommitStatus {
+                sha, state: CommitState::Pending, ..
+            })) => {
                 assert_eq!(Some(sha), head, "{what}");
             }
             other => panic!("{what}: {other:?}"),
         }
         scene.withdrawn = head;
-        assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::ForgetStatus), "{what}");
+        assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::Step(StepEffect::ForgetStatus)), "{what}");
         scene.withdrawn = None;
         let opened = scene.pull_request.take();
-        assert!(matches!(plan(&scene.snapshot()).effect, Some(Effect::FindPullRequest { .. })), "{what}");
+        assert!(
+            matches!(
+                plan(&scene.snapshot()).effect,
+                Some(Effect::Forge(ForgeEffect::FindPullRequest { .. }))
+            ),
+            "{what}"
+        );
         scene.has_no_pull_request = true;
-        assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::ForgetStatus), "{what}: there is none");
+        assert_eq!(
+            plan(&scene.snapshot()).effect,
+            Some(Effect::Step(StepEffect::ForgetStatus)),
+            "{what}: there is none"
+        );
         (scene.has_no_pull_request, scene.pull_request) = (false, opened);
     }
 }
@@ -161,10 +176,13 @@ fn a_forged_status_proves_nothing_and_is_taken_away() {
         }
         scene.health = Some(facts(vec![deployment("1.29.0")]));
         let find = plan(&scene.snapshot()).effect;
-        assert!(matches!(find, Some(Effect::FindPullRequest { .. })), "{forged}: {find:?}");
+        assert!(
+            matches!(find, Some(Effect::Forge(ForgeEffect::FindPullRequest { .. }))),
+            "{forged}: {find:?}"
+        );
         scene.has_no_pull_request = true;
-        assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::ForgetStatus), "{forged}");
-        let report = scene.tell(&Effect::ForgetStatus, Outcome::Done);
+        assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::Step(StepEffect::ForgetStatus)), "{forged}");
+        let report = scene.tell(&Effect::Step(StepEffect::ForgetStatus), Outcome::Done);
         assert_eq!((report.status, report.notes[0].reason.as_str()), (None, "StatusNotOurs"));
         scene.step.status = None;
         scene.plan();
@@ -181,7 +199,7 @@ fn a_forged_end_closes_the_steps_own_pull_request_and_nobody_elses() {
     // Its finalizer may have been taken away as well.
     let find = plan(&scene.snapshot()).effect.unwrap();
     assert!(
-        matches!(find, Effect::FindPullRequest { .. }),
+        matches!(find, Effect::Forge(ForgeEffect::FindPullRequest { .. })),
         "by its marker, never by a number that was forged: {find:?}"
     );
     let report = scene.tell(&find, Outcome::PullRequest(open_pull_request()));
@@ -190,7 +208,9 @@ fn a_forged_end_closes_the_steps_own_pull_request_and_nobody_elses() {
     for found in [open_pull_request(), closed_pull_request()] {
         (scene.withdrawn, scene.pull_request) = (None, Some(found.clone()));
         match plan(&scene.snapshot()).effect {
-            Some(Effect::SetCommitStatus { sha, state: CommitState::Pending, .. }) => {
+            Some(Effect::Forge(ForgeEffect::SetCommitStatus {
+                sha, state: CommitState::Pending, ..
+            })) => {
                 assert_eq!(sha, found.head)
             }
             other => panic!("{other:?}"),
@@ -198,7 +218,10 @@ fn a_forged_end_closes_the_steps_own_pull_request_and_nobody_elses() {
     }
     scene.withdrawn = Some(open_pull_request().head);
     scene.pull_request = Some(open_pull_request());
-    assert!(matches!(plan(&scene.snapshot()).effect, Some(Effect::ClosePullRequest { number: 7, .. })));
+    assert!(matches!(
+        plan(&scene.snapshot()).effect,
+        Some(Effect::Forge(ForgeEffect::ClosePullRequest { number: 7, .. }))
+    ));
     scene.pull_request = Some(closed_pull_request());
     assert_eq!(plan(&scene.snapshot()), Plan::default());
     scene.pull_request = None;
@@ -207,7 +230,7 @@ fn a_forged_end_closes_the_steps_own_pull_request_and_nobody_elses() {
     scene.step.metadata.deletion_timestamp = from(json!(NOW));
     assert_eq!(
         plan(&scene.snapshot()).effect,
-        Some(Effect::ForgetStatus),
+        Some(Effect::Step(StepEffect::ForgetStatus)),
         "what it cleared up would be anybody's"
     );
 }
@@ -218,7 +241,7 @@ fn words_for_people_need_no_seal() {
     let status = scene.step.status.as_mut().unwrap();
     status.message = Some("hello".to_owned());
     status.conditions.clear();
-    assert_ne!(plan(&scene.snapshot()).effect, Some(Effect::ForgetStatus));
+    assert_ne!(plan(&scene.snapshot()).effect, Some(Effect::Step(StepEffect::ForgetStatus)));
 }
 
 #[test]
@@ -228,12 +251,14 @@ fn a_pull_request_that_was_pointed_elsewhere_is_neither_merged_nor_shown_as_allo
     scene.pull_request.as_mut().unwrap().base = "release".to_owned();
     let body = scene.effect();
     assert!(
-        matches!(&body, Effect::UpdatePullRequest { body, .. } if body.contains("Look twice")),
+        matches!(&body, Effect::Forge(ForgeEffect::UpdatePullRequest { body, .. }) if body.contains("Look twice")),
         "{body:?}"
     );
     scene.tell(&body, Outcome::Done);
     let status = scene.effect();
-    let Effect::SetCommitStatus { state: CommitState::Pending, description, .. } = &status else {
+    let Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, description, .. }) =
+        &status
+    else {
         panic!("{status:?}")
     };
     assert!(description.contains("into `release`"), "{description}");
@@ -251,7 +276,7 @@ fn a_rebuilt_commit_whose_record_got_lost_is_found_again() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.pull_request.as_mut().unwrap().head = "bea7ed".to_owned();
     let look = scene.effect();
-    assert!(matches!(&look, Effect::Commit(order) if order.replaces.is_some()), "{look:?}");
+    assert!(matches!(&look, Effect::Git(GitEffect::Commit(order)) if order.replaces.is_some()), "{look:?}");
     let Outcome::Committed { base, files, moves, .. } = committed() else { unreachable!() };
     let found = Outcome::Committed {
         commit: "bea7ed".to_owned(),
@@ -272,10 +297,13 @@ fn another_bundle_of_the_same_name_inherits_no_progress() {
     scene.bundle.as_mut().unwrap().metadata.uid = Some("first".to_owned());
     let mut scene = scene.opened();
     shown(&mut scene);
-    assert!(matches!(plan(&scene.snapshot()).effect, Some(Effect::MergePullRequest { .. })));
+    assert!(matches!(
+        plan(&scene.snapshot()).effect,
+        Some(Effect::Forge(ForgeEffect::MergePullRequest { .. }))
+    ));
     scene.bundle.as_mut().unwrap().metadata.uid = Some("second".to_owned());
     scene.withdrawn = scene.pull_request.as_ref().map(|found| found.head.clone());
-    assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::ForgetStatus));
+    assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::Step(StepEffect::ForgetStatus)));
 }
 
 #[test]
@@ -475,7 +503,7 @@ fn a_gate_applies_by_where_the_environment_writes_whatever_its_name() {
     assert_eq!(edited.state(), PromotionState::Promoting);
     edited.step.spec.path = Some("environments/prod".to_owned());
     edited.ask(std::slice::from_ref(&by_path));
-    assert_eq!(edited.plan().effect, Some(Effect::ForgetStatus));
+    assert_eq!(edited.plan().effect, Some(Effect::Step(StepEffect::ForgetStatus)));
     edited.step.status = None;
     assert_eq!(edited.plan().effect, None);
     assert!(edited.message().contains("held by gate `never`"), "{}", edited.message());
@@ -505,7 +533,7 @@ fn a_forged_status_gets_no_seal_while_the_gates_are_not_known() {
     scene.step.status =
         from(json!({"state": "WaitingForMerge", "outputs": {"commit": "ev11", "prNumber": "3"}}));
     let plan = plan(&scene.snapshot());
-    assert_eq!((plan.effect, plan.status), (Some(Effect::ForgetStatus), None));
+    assert_eq!((plan.effect, plan.status), (Some(Effect::Step(StepEffect::ForgetStatus)), None));
 }
 
 #[test]
@@ -526,7 +554,7 @@ fn while_the_key_cannot_be_read_a_step_does_not_spoil_its_own_seal() {
     assert!(status.message.as_deref().unwrap_or_default().contains("no key"), "{:?}", status.message);
     scene.step.status = Some(status);
     let effect = scene.effect();
-    assert!(matches!(effect, Effect::Commit(_)), "the key is back: {effect:?}");
+    assert!(matches!(effect, Effect::Git(GitEffect::Commit(_))), "the key is back: {effect:?}");
 }
 
 #[test]
@@ -534,7 +562,10 @@ fn taking_a_green_check_back_is_never_given_up() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.hold = held("paused");
     let effect = scene.effect();
-    assert!(matches!(effect, Effect::SetCommitStatus { state: CommitState::Pending, .. }), "{effect:?}");
+    assert!(
+        matches!(effect, Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, .. })),
+        "{effect:?}"
+    );
     let troubles = [
         Outcome::Blocked { message: "401".to_owned() },
         Outcome::Refused { task: None, message: "422".to_owned() },
@@ -562,7 +593,7 @@ fn a_record_is_not_merged_over_a_closed_gate_of_the_team() {
     scene.tell(&body, Outcome::Done);
     let status = scene.effect();
     scene.tell(&status, Outcome::Done);
-    assert!(matches!(scene.effect(), Effect::MergePullRequest { .. }));
+    assert!(matches!(scene.effect(), Effect::Forge(ForgeEffect::MergePullRequest { .. })));
 }
 
 /// The Bundle's record of prod, as a step that is gone has left it.
@@ -599,7 +630,7 @@ fn a_step_that_was_deleted_after_its_end_does_nothing_once_more() {
         let mut status: PromotionStepStatus = from(json!({"state": older, "outputs": {"prNumber": "3"}}));
         status.progress_seal = scene.key.seal_progress(&scene.step, &status);
         scene.step.status = Some(status);
-        assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::ForgetStatus), "{older}");
+        assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::Step(StepEffect::ForgetStatus)), "{older}");
     }
 
     let mut rejected = Scene::reviewed();
@@ -617,7 +648,10 @@ fn a_step_that_was_deleted_after_its_end_does_nothing_once_more() {
         &mut forged,
         json!({"state": "Verified", "verifiedAt": "2026-04-14T12:00:00Z", "seal": "Zm9v.YmFy"}),
     );
-    assert!(matches!(forged.effect(), Effect::Commit(_)), "nobody is verified by what a tenant wrote");
+    assert!(
+        matches!(forged.effect(), Effect::Git(GitEffect::Commit(_))),
+        "nobody is verified by what a tenant wrote"
+    );
 }
 
 #[test]
@@ -627,7 +661,9 @@ fn the_green_check_of_a_rejected_pull_request_is_taken_back() {
     assert_eq!(scene.plan().effect, None);
     assert_eq!(scene.state(), PromotionState::Failed);
     let effect = scene.effect();
-    let Effect::SetCommitStatus { state: CommitState::Pending, description, .. } = &effect else {
+    let Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, description, .. }) =
+        &effect
+    else {
         panic!("{effect:?}")
     };
     assert!(description.starts_with("this promotion is over: PR #7 was closed"), "{description}");

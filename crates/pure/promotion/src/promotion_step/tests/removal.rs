@@ -18,7 +18,7 @@ fn drive(scene: &mut Scene, mut answer: impl FnMut(&Effect) -> Outcome) -> Vec<E
             return done;
         };
         done.push(effect.clone());
-        if effect == Effect::RemoveFinalizer {
+        if effect == Effect::Step(StepEffect::RemoveFinalizer) {
             scene.step.metadata.finalizers = None;
             continue;
         }
@@ -26,8 +26,8 @@ fn drive(scene: &mut Scene, mut answer: impl FnMut(&Effect) -> Outcome) -> Vec<E
         scene.tell(&effect, outcome);
         // As the controller remembers it.
         match effect {
-            Effect::ClosePullRequest { .. } => scene.pull_request = None,
-            Effect::SetCommitStatus { sha, .. } => scene.withdrawn = Some(sha),
+            Effect::Forge(ForgeEffect::ClosePullRequest { .. }) => scene.pull_request = None,
+            Effect::Forge(ForgeEffect::SetCommitStatus { sha, .. }) => scene.withdrawn = Some(sha),
             _ => {}
         }
     }
@@ -38,8 +38,10 @@ fn drive(scene: &mut Scene, mut answer: impl FnMut(&Effect) -> Outcome) -> Vec<E
 fn forge() -> impl FnMut(&Effect) -> Outcome {
     let mut now = open_pull_request();
     move |effect| match effect {
-        Effect::ReadPullRequest { .. } | Effect::FindPullRequest { .. } => Outcome::PullRequest(now.clone()),
-        Effect::ClosePullRequest { .. } => {
+        Effect::Forge(ForgeEffect::ReadPullRequest { .. } | ForgeEffect::FindPullRequest { .. }) => {
+            Outcome::PullRequest(now.clone())
+        }
+        Effect::Forge(ForgeEffect::ClosePullRequest { .. }) => {
             now = closed_pull_request();
             Outcome::Done
         }
@@ -49,21 +51,21 @@ fn forge() -> impl FnMut(&Effect) -> Outcome {
 
 /// The check of the commit turns to pending.
 fn pending(why: &str) -> Effect {
-    Effect::SetCommitStatus {
+    Effect::Forge(ForgeEffect::SetCommitStatus {
         sha: "c0ffee0000".to_owned(),
         context: "kardinal/gates/main".to_owned(),
         state: CommitState::Pending,
         description: format!("this promotion is over: {why}"),
-    }
+    })
 }
 
-const READ: Effect = Effect::ReadPullRequest { number: 7 };
+const READ: Effect = Effect::Forge(ForgeEffect::ReadPullRequest { number: 7 });
 
 fn branch(commit: Option<&str>) -> Effect {
-    Effect::DeleteBranch {
+    Effect::Git(GitEffect::DeleteBranch {
         branch: "kardinal/default/my-app-v1-29-0/prod".to_owned(),
         commit: commit.map(str::to_owned),
-    }
+    })
 }
 
 #[test]
@@ -74,11 +76,11 @@ fn a_step_without_a_branch_goes_at_once() {
 
     let mut unchanged_step = Scene::reviewed();
     unchanged_step.effect();
-    unchanged_step.tell(&Effect::AddFinalizer, Outcome::Done);
+    unchanged_step.tell(&Effect::Step(StepEffect::AddFinalizer), Outcome::Done);
     let commit = unchanged_step.effect();
     unchanged_step.tell(&commit, unchanged());
     delete(&mut unchanged_step);
-    assert_eq!(drive(&mut unchanged_step, |_| Outcome::Done), [Effect::RemoveFinalizer]);
+    assert_eq!(drive(&mut unchanged_step, |_| Outcome::Done), [Effect::Step(StepEffect::RemoveFinalizer)]);
 }
 
 #[test]
@@ -97,11 +99,11 @@ fn an_open_pull_request_is_closed_and_its_branch_deleted() {
         done,
         [
             READ,
-            Effect::ClosePullRequest { number: 7, comment },
+            Effect::Forge(ForgeEffect::ClosePullRequest { number: 7, comment }),
             READ,
             pending("its Bundle is superseded"),
             branch(Some("c0ffee0000")),
-            Effect::RemoveFinalizer,
+            Effect::Step(StepEffect::RemoveFinalizer),
         ]
     );
 }
@@ -112,19 +114,25 @@ fn the_green_check_of_a_superseded_promotion_is_taken_back() {
     scene.bundle.as_mut().unwrap().status = from(json!({"phase": "Superseded"}));
     delete(&mut scene);
     let done = drive(&mut scene, forge());
-    let [Effect::ClosePullRequest { .. }, rest @ ..] = &*done else { panic!("{done:?}") };
+    let [Effect::Forge(ForgeEffect::ClosePullRequest { .. }), rest @ ..] = &*done else { panic!("{done:?}") };
     let taken_back = pending("its Bundle is superseded");
-    assert_eq!(rest, [READ, taken_back, branch(Some("c0ffee0000")), Effect::RemoveFinalizer]);
+    assert_eq!(
+        rest,
+        [READ, taken_back, branch(Some("c0ffee0000")), Effect::Step(StepEffect::RemoveFinalizer)]
+    );
 
     // What was merged is merged.
     let mut merged = Scene::reviewed().opened().kept();
     delete(&mut merged);
     merged.pull_request = None;
     let done = drive(&mut merged, |effect| match effect {
-        Effect::ReadPullRequest { .. } => Outcome::PullRequest(merged_pull_request()),
+        Effect::Forge(ForgeEffect::ReadPullRequest { .. }) => Outcome::PullRequest(merged_pull_request()),
         _ => Outcome::Done,
     });
-    assert!(!done.iter().any(|effect| matches!(effect, Effect::SetCommitStatus { .. })), "{done:?}");
+    assert!(
+        !done.iter().any(|effect| matches!(effect, Effect::Forge(ForgeEffect::SetCommitStatus { .. }))),
+        "{done:?}"
+    );
 }
 
 #[test]
@@ -133,7 +141,7 @@ fn a_merged_pull_request_is_left_alone() {
     delete(&mut scene);
     scene.pull_request = None;
     let done = drive(&mut scene, |effect| match effect {
-        Effect::ReadPullRequest { .. } => Outcome::PullRequest(merged_pull_request()),
+        Effect::Forge(ForgeEffect::ReadPullRequest { .. }) => Outcome::PullRequest(merged_pull_request()),
         _ => Outcome::Done,
     });
     assert_eq!(done[..2], [READ, branch(Some("c0ffee0000"))]);
@@ -146,7 +154,7 @@ fn merged_meanwhile() -> (Scene, Vec<Effect>) {
     delete(&mut scene);
     // The forge takes closing for done.
     let done = drive(&mut scene, |effect| match effect {
-        Effect::ReadPullRequest { .. } => Outcome::PullRequest(merged_pull_request()),
+        Effect::Forge(ForgeEffect::ReadPullRequest { .. }) => Outcome::PullRequest(merged_pull_request()),
         _ => Outcome::Done,
     });
     (scene, done)
@@ -161,7 +169,7 @@ fn a_merge_right_before_the_bundle_is_superseded_is_on_record() {
     let plan = died.plan();
     assert!(plan.effect.is_none() && plan.wake.is_some(), "{plan:?}");
     let (mut scene, done) = merged_meanwhile();
-    let [Effect::ClosePullRequest { .. }, rest @ ..] = &*done else { panic!("{done:?}") };
+    let [Effect::Forge(ForgeEffect::ClosePullRequest { .. }), rest @ ..] = &*done else { panic!("{done:?}") };
     assert_eq!(rest, [READ, branch(Some("c0ffee0000"))]);
     let status = scene.status();
     assert_eq!(status.merged_at, merged_pull_request().merged_at);
@@ -172,17 +180,17 @@ fn a_merge_right_before_the_bundle_is_superseded_is_on_record() {
     assert!(plan.effect.is_none() && plan.wake.is_some(), "{plan:?}");
     let record = json!({"phase": "Superseded", "environments": {"prod": {"promotedAt": NOW}}});
     scene.bundle.as_mut().unwrap().status = from(record);
-    assert_eq!(scene.effect(), Effect::RemoveFinalizer);
+    assert_eq!(scene.effect(), Effect::Step(StepEffect::RemoveFinalizer));
 }
 
 #[test]
 fn a_record_that_never_comes_does_not_keep_the_step() {
     let (mut scene, _) = merged_meanwhile();
     scene.pass(SignedDuration::from_mins(1));
-    assert_eq!(scene.effect(), Effect::RemoveFinalizer);
+    assert_eq!(scene.effect(), Effect::Step(StepEffect::RemoveFinalizer));
     let (mut deleted, _) = merged_meanwhile();
     deleted.bundle = None;
-    assert_eq!(deleted.effect(), Effect::RemoveFinalizer);
+    assert_eq!(deleted.effect(), Effect::Step(StepEffect::RemoveFinalizer));
 }
 
 #[test]
@@ -201,20 +209,29 @@ fn a_green_check_that_was_not_written_down_is_taken_back_when_the_step_goes() {
     rejected.plan();
     assert_eq!(rejected.state(), PromotionState::Failed);
     let effect = rejected.effect();
-    assert!(matches!(effect, Effect::SetCommitStatus { state: CommitState::Pending, .. }), "{effect:?}");
+    assert!(
+        matches!(effect, Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, .. })),
+        "{effect:?}"
+    );
 }
 
 #[test]
 fn a_green_check_without_an_answer_is_taken_back_at_the_end() {
     let mut scene = Scene::reviewed().opened();
     let shown = scene.effect();
-    assert!(matches!(shown, Effect::SetCommitStatus { state: CommitState::Success, .. }), "{shown:?}");
+    assert!(
+        matches!(shown, Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Success, .. })),
+        "{shown:?}"
+    );
     scene.tell(&shown, fault());
     scene.pull_request = Some(closed_pull_request());
     scene.plan();
     assert_eq!(scene.state(), PromotionState::Failed);
     let effect = scene.effect();
-    assert!(matches!(effect, Effect::SetCommitStatus { state: CommitState::Pending, .. }), "{effect:?}");
+    assert!(
+        matches!(effect, Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, .. })),
+        "{effect:?}"
+    );
 }
 
 #[test]
@@ -222,51 +239,51 @@ fn a_pull_request_that_was_never_written_down_is_found() {
     let pushed = || {
         let mut scene = Scene::reviewed();
         scene.effect();
-        scene.tell(&Effect::AddFinalizer, Outcome::Done);
+        scene.tell(&Effect::Step(StepEffect::AddFinalizer), Outcome::Done);
         let commit = scene.effect();
         scene.tell(&commit, committed());
         delete(&mut scene);
         scene.bundle = None;
         scene
     };
-    let find = Effect::FindPullRequest {
+    let find = Effect::Forge(ForgeEffect::FindPullRequest {
         head: "kardinal/default/my-app-v1-29-0/prod".to_owned(),
         base: "main".to_owned(),
         marker: "<!-- kardinal-step: 0b5e -->".to_owned(),
         since: change::since(&pushed().snapshot()),
-    };
+    });
     let done = drive(&mut pushed(), forge());
     let comment = "Closed by kardinal: the promotion of `my-app-v1-29-0` to `prod` was deleted.".to_owned();
     assert_eq!(
         done,
         [
             find.clone(),
-            Effect::ClosePullRequest { number: 7, comment },
+            Effect::Forge(ForgeEffect::ClosePullRequest { number: 7, comment }),
             READ,
             pending("it was deleted"),
             branch(Some("c0ffee0000")),
-            Effect::RemoveFinalizer,
+            Effect::Step(StepEffect::RemoveFinalizer),
         ]
     );
     let done = drive(&mut pushed(), |effect| match effect {
-        Effect::FindPullRequest { .. } => Outcome::NoPullRequest,
+        Effect::Forge(ForgeEffect::FindPullRequest { .. }) => Outcome::NoPullRequest,
         _ => Outcome::Done,
     });
-    assert_eq!(done, [find, branch(Some("c0ffee0000")), Effect::RemoveFinalizer]);
+    assert_eq!(done, [find, branch(Some("c0ffee0000")), Effect::Step(StepEffect::RemoveFinalizer)]);
 }
 
 #[test]
 fn a_push_that_was_never_written_down_is_cleared_away() {
     let mut scene = Scene::reviewed();
     scene.effect();
-    scene.tell(&Effect::AddFinalizer, Outcome::Done);
+    scene.tell(&Effect::Step(StepEffect::AddFinalizer), Outcome::Done);
     delete(&mut scene);
     let find = change::find(&scene.snapshot());
     let done = drive(&mut scene, |effect| match effect {
-        Effect::FindPullRequest { .. } => Outcome::NoPullRequest,
+        Effect::Forge(ForgeEffect::FindPullRequest { .. }) => Outcome::NoPullRequest,
         _ => Outcome::Done,
     });
-    assert_eq!(done, [find, branch(None), Effect::RemoveFinalizer]);
+    assert_eq!(done, [find, branch(None), Effect::Step(StepEffect::RemoveFinalizer)]);
 }
 
 #[test]
@@ -288,7 +305,7 @@ fn a_door_that_stays_shut_does_not_keep_the_step() {
     scene.tell(&pending, Outcome::Refused { task: None, message: "not allowed".to_owned() });
     let delete = scene.effect();
     scene.tell(&delete, Outcome::Refused { task: None, message: "somebody pushed to it".to_owned() });
-    assert_eq!(scene.effect(), Effect::RemoveFinalizer);
+    assert_eq!(scene.effect(), Effect::Step(StepEffect::RemoveFinalizer));
 }
 
 #[test]
@@ -303,15 +320,15 @@ fn a_step_whose_checks_cannot_be_taken_back_goes_all_the_same() {
         let plan = scene.plan();
         let Some(effect) = plan.effect else { continue };
         match &effect {
-            Effect::RemoveFinalizer => {
+            Effect::Step(StepEffect::RemoveFinalizer) => {
                 assert_eq!(given_up, ["5407ed", "c0ffee0000"]);
                 return;
             }
-            Effect::SetCommitStatus { sha, .. } => {
+            Effect::Forge(ForgeEffect::SetCommitStatus { sha, .. }) => {
                 given_up.push(sha.clone());
                 scene.tell_again(&effect, blocked(), KNOCKS);
             }
-            Effect::ReadPullRequest { .. } | Effect::FindPullRequest { .. } => {
+            Effect::Forge(ForgeEffect::ReadPullRequest { .. } | ForgeEffect::FindPullRequest { .. }) => {
                 scene.tell(&effect, Outcome::PullRequest(closed_pull_request()));
             }
             _ => {
@@ -338,8 +355,8 @@ fn a_fault_is_waited_for_but_not_for_ever() {
     assert_eq!(report.notes[0].reason, "LeftBehind");
     scene.write(report.status);
     let pending = scene.effect();
-    assert!(matches!(pending, Effect::SetCommitStatus { .. }), "{pending:?}");
+    assert!(matches!(pending, Effect::Forge(ForgeEffect::SetCommitStatus { .. })), "{pending:?}");
     let report = super::report(&scene.snapshot(), &pending, &fault(), 76);
     scene.write(report.status);
-    assert!(matches!(scene.effect(), Effect::DeleteBranch { .. }));
+    assert!(matches!(scene.effect(), Effect::Git(GitEffect::DeleteBranch { .. })));
 }

@@ -97,12 +97,12 @@ fn gates_and_holds_are_asked_again_right_before_the_first_deed_and_gates_never_a
     assert_eq!(scene.state(), PromotionState::Promoting);
     assert_eq!(scene.message(), "held by gate `soak`: schedule.isWeekend = true");
     scene.set_gate("soak", ready());
-    assert_eq!(scene.effect(), Effect::AddFinalizer);
-    scene.tell(&Effect::AddFinalizer, Outcome::Done);
+    assert_eq!(scene.effect(), Effect::Step(StepEffect::AddFinalizer));
+    scene.tell(&Effect::Step(StepEffect::AddFinalizer), Outcome::Done);
     let commit = scene.effect();
     scene.tell(&commit, committed());
     scene.set_gate("soak", closed());
-    assert!(matches!(scene.effect(), Effect::OpenPullRequest(_)));
+    assert!(matches!(scene.effect(), Effect::Forge(ForgeEffect::OpenPullRequest(_))));
     scene.hold = held("Pipeline `my-app` is paused");
     assert_eq!(scene.plan().effect, None, "a hold stops the next deed whenever it comes");
     assert_eq!(scene.message(), "held: Pipeline `my-app` is paused");
@@ -111,7 +111,7 @@ fn gates_and_holds_are_asked_again_right_before_the_first_deed_and_gates_never_a
 #[test]
 fn a_direct_push_orders_one_commit_and_goes_on_to_health() {
     let mut scene = Scene::new(json!({}));
-    let Effect::Commit(order) = scene.effect() else { panic!("a commit") };
+    let Effect::Git(GitEffect::Commit(order)) = scene.effect() else { panic!("a commit") };
     assert_eq!((order.base.as_str(), order.branch.as_str()), ("main", "main"));
     assert_eq!(order.directory, "environments/prod");
     assert_eq!(
@@ -124,7 +124,7 @@ fn a_direct_push_orders_one_commit_and_goes_on_to_health() {
         panic!("{:?}", order.edits)
     };
     assert_eq!(images[0].tag.as_deref(), Some("1.29.0"));
-    let report = scene.tell(&Effect::Commit(order), committed());
+    let report = scene.tell(&Effect::Git(GitEffect::Commit(order)), committed());
     assert_eq!(scene.state(), PromotionState::HealthChecking);
     assert_eq!(scene.message(), "pushed c0ffee0 to `main`; checking health");
     assert_eq!(scene.status().promoted_at, Some(scene.now));
@@ -148,12 +148,12 @@ fn an_environment_that_has_the_version_needs_no_change() {
 
     let mut reviewed = Scene::reviewed();
     reviewed.effect();
-    reviewed.tell(&Effect::AddFinalizer, Outcome::Done);
+    reviewed.tell(&Effect::Step(StepEffect::AddFinalizer), Outcome::Done);
     let commit = reviewed.effect();
     reviewed.tell(&commit, unchanged());
     // That may be the doing of this promotion, in a life of which the record got lost.
     let find = reviewed.effect();
-    assert!(matches!(find, Effect::FindMerge { .. }), "{find:?}");
+    assert!(matches!(find, Effect::Forge(ForgeEffect::FindMerge { .. })), "{find:?}");
     reviewed.tell(&find, Outcome::NoPullRequest);
     assert_eq!(reviewed.state(), PromotionState::HealthChecking);
     assert_eq!(reviewed.task("open-pr"), TaskState::Completed);
@@ -188,7 +188,7 @@ fn the_layout_decides_branch_and_directory() {
         let mut scene = Scene::new(extra);
         scene.step.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
         scene.has_no_pull_request = true;
-        let Effect::Commit(order) = scene.effect() else { panic!("a commit") };
+        let Effect::Git(GitEffect::Commit(order)) = scene.effect() else { panic!("a commit") };
         assert_eq!(
             (order.base.as_str(), order.branch.as_str(), order.directory.as_str()),
             (base, branch, directory)
@@ -205,14 +205,16 @@ fn configuration_goes_back_from_the_commit_that_is_taken_back() {
     };
     let mut newer = config_bundle();
     newer.spec.artifacts.git_commit.as_mut().unwrap().sha = "def456".to_owned();
-    let Effect::Commit(order) = rollback(Some(newer)).effect() else { panic!("a commit") };
+    let Effect::Git(GitEffect::Commit(order)) = rollback(Some(newer)).effect() else { panic!("a commit") };
     let [Edit::ConfigMerge { sha, instead_of, .. }] = order.edits.as_slice() else {
         panic!("{:?}", order.edits)
     };
     assert_eq!((sha.as_str(), instead_of.as_deref()), ("abc123def456", Some("def456")));
 
     // One without configuration has changed none, so there is nothing to undo.
-    let Effect::Commit(order) = rollback(Some(image_bundle())).effect() else { panic!("a commit") };
+    let Effect::Git(GitEffect::Commit(order)) = rollback(Some(image_bundle())).effect() else {
+        panic!("a commit")
+    };
     assert!(matches!(order.edits.as_slice(), [Edit::ConfigMerge { instead_of: None, .. }]));
 
     let mut lost = rollback(None);
@@ -230,13 +232,13 @@ fn configuration_goes_back_from_the_commit_that_is_taken_back() {
 fn every_kind_of_bundle_and_strategy_has_its_edits() {
     let mut helm =
         Scene::new(json!({"update": {"strategy": "helm", "helm": {"imagePathTemplate": ".app.tag"}}}));
-    let Effect::Commit(order) = helm.effect() else { panic!("a commit") };
+    let Effect::Git(GitEffect::Commit(order)) = helm.effect() else { panic!("a commit") };
     let [Edit::HelmImages { file, path, .. }] = order.edits.as_slice() else { panic!("{:?}", order.edits) };
     assert_eq!((file.as_str(), path.as_str()), ("values.yaml", ".app.tag"));
 
     let mut config = Scene::new(json!({}));
     config.bundle = Some(config_bundle());
-    let Effect::Commit(order) = config.effect() else { panic!("a commit") };
+    let Effect::Git(GitEffect::Commit(order)) = config.effect() else { panic!("a commit") };
     assert!(
         order.message.contains("\nhttps://github.com/myorg/app-config@abc123def456\n"),
         "{}",
@@ -260,7 +262,7 @@ fn every_kind_of_bundle_and_strategy_has_its_edits() {
         {"uses": "git-commit"},
         {"uses": "git-push"},
     ]}));
-    let Effect::Commit(order) = listed.effect() else { panic!("a commit") };
+    let Effect::Git(GitEffect::Commit(order)) = listed.effect() else { panic!("a commit") };
     assert_eq!(
         order.edits,
         [
@@ -284,7 +286,7 @@ fn every_kind_of_bundle_and_strategy_has_its_edits() {
 #[test]
 fn images_are_replaced_wherever_plain_yaml_names_them() {
     let mut scene = Scene::new(json!({"update": {"strategy": "replace"}}));
-    let Effect::Commit(order) = scene.effect() else { panic!("a commit") };
+    let Effect::Git(GitEffect::Commit(order)) = scene.effect() else { panic!("a commit") };
     let [Edit::ReplaceText { file: None, pattern, with, .. }] = order.edits.as_slice() else { panic!() };
     let text = "a: ghcr.io/myorg/my-app:1.28.0\nb: \"ghcr.io/myorg/my-app:1@sha256:00\"\nc: ghcr.io/myorg/my-app-x:1\n\
                 d: x.ghcr.io/myorg/my-app:1\ne: ghcrXio/myorg/my-app:1\nname: ghcr.io/myorg/my-app\n";

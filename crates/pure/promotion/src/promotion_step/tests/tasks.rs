@@ -218,7 +218,7 @@ fn a_custom_task_is_called_in_its_place_with_everything_it_needs() {
     assert_eq!(scene.status().steps[2].message.as_deref(), Some("12 tests"));
 
     let commit = scene.effect();
-    assert!(matches!(commit, Effect::Commit(_)));
+    assert!(matches!(commit, Effect::Git(GitEffect::Commit(_))));
     scene.tell(&commit, committed());
     scene.health = Some(facts(vec![deployment("1.29.0")]));
     assert_eq!(scene.plan().status.and_then(|status| status.state), Some(PromotionState::Promoting));
