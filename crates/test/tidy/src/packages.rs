@@ -7,6 +7,10 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+/// The dialects. Each has kinds of its own and knows no other one; what several of them need is in a crate below them.
+pub const DIALECTS: [&str; 4] =
+    ["kardinal-promotion", "kardinal-fleet", "kardinal-branch", "kardinal-definitions"];
+
 /// The folder under `crates/` that a package lives in; dependencies go inwards only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ring {
@@ -64,6 +68,11 @@ impl fmt::Display for Ring {
             Ring::Test => "test",
         })
     }
+}
+
+/// Whether a package is a dialect.
+pub fn is_dialect(package: &Package) -> bool {
+    DIALECTS.contains(&package.name.as_str())
 }
 
 /// All packages of the workspace.

@@ -1,16 +1,11 @@
 //! Dependencies between the crates go inwards only, and nothing that ships depends on a test.
 
 use anyhow::Result;
-use kardinal_tidy::packages::{Dependency, DependencyKind, Package, Ring, packages};
+use kardinal_tidy::packages::{DIALECTS, Dependency, DependencyKind, Package, Ring, is_dialect, packages};
 use kardinal_tidy::{report, root};
-
-/// Each has kinds of its own, and what several of them need is in a crate below them.
-const DIALECTS: [&str; 4] =
-    ["kardinal-promotion", "kardinal-fleet", "kardinal-branch", "kardinal-definitions"];
 
 /// What a package of one ring may use of another one.
 fn allowed(from: &Package, to: &Package, kind: DependencyKind) -> bool {
-    let is_dialect = |package: &Package| DIALECTS.contains(&package.name.as_str());
     if is_dialect(to) && (is_dialect(from) || matches!(from.ring, Ring::Pure | Ring::Io)) {
         return false;
     }
@@ -81,6 +76,33 @@ fn dependencies_go_inwards() -> Result<()> {
         }
     }
     report("a dependency goes outwards", &offences)
+}
+
+/// The rule holds for dialects that are still to come, too.
+#[test]
+fn a_dialect_knows_no_other_dialect() -> Result<()> {
+    let package = |name: &str, ring| Package {
+        name: name.to_owned(),
+        ring,
+        folder: Default::default(),
+        targets: Vec::new(),
+        dependencies: Vec::new(),
+    };
+    let (planner, app) =
+        (package("kardinal-planner", Ring::Pure), package("kardinal-controllers", Ring::App));
+    for one in DIALECTS.map(|name| package(name, Ring::Pure)) {
+        for kind in [DependencyKind::Shipped, DependencyKind::Dev] {
+            let known = DIALECTS.iter().filter(|other| allowed(&one, &package(other, Ring::Pure), kind));
+            anyhow::ensure!(known.count() == 0, "{} may depend on a dialect", one.name);
+            anyhow::ensure!(allowed(&one, &planner, kind) && !allowed(&planner, &one, kind), "{}", one.name);
+        }
+        anyhow::ensure!(allowed(&app, &one, DependencyKind::Shipped), "{}", one.name);
+    }
+    anyhow::ensure!(
+        packages(&root()?)?.iter().any(is_dialect),
+        "no package is a dialect: the check sees nothing"
+    );
+    Ok(())
 }
 
 #[test]
