@@ -224,3 +224,18 @@ fn a_type_that_somebody_else_wrote_counts_for_nothing() {
     scene.withdrawn = Some(open_pull_request().head);
     assert_eq!(scene.effect(), Effect::Step(StepEffect::ForgetStatus));
 }
+
+#[test]
+fn a_failed_step_whose_type_nobody_knows_still_looks_for_its_pull_request() {
+    for (extra, opens) in [(json!({"approval": "pr-review"}), true), (json!({}), false)] {
+        let mut scene = Scene::new(extra);
+        scene.effect();
+        scene.step.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+        let status = scene.step.status.as_mut().unwrap();
+        (status.state, status.failed_at) = (Some(PromotionState::Failed), Some(scene.now));
+        forget_type(&mut scene);
+        scene.bundle = None;
+        let looks = matches!(scene.plan().effect, Some(Effect::FindPullRequest { .. }));
+        assert_eq!(looks, opens, "one that pushes has none");
+    }
+}
