@@ -92,6 +92,17 @@ pub enum BundleType {
     Mixed,
 }
 
+impl BundleType {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BundleType::Image => "image",
+            BundleType::Config => "config",
+            BundleType::Mixed => "mixed",
+        }
+    }
+}
+
 /// What to deploy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -206,6 +217,20 @@ pub enum BundlePhase {
     Superseded,
     /// It wanted to skip an environment and may not.
     SkipDenied,
+}
+
+impl BundlePhase {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BundlePhase::Available => "Available",
+            BundlePhase::Promoting => "Promoting",
+            BundlePhase::Verified => "Verified",
+            BundlePhase::Failed => "Failed",
+            BundlePhase::Superseded => "Superseded",
+            BundlePhase::SkipDenied => "SkipDenied",
+        }
+    }
 }
 
 /// Where a Bundle has been.

@@ -138,6 +138,20 @@ pub enum PromotionState {
     Failed,
 }
 
+impl PromotionState {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PromotionState::Pending => "Pending",
+            PromotionState::Promoting => "Promoting",
+            PromotionState::WaitingForMerge => "WaitingForMerge",
+            PromotionState::HealthChecking => "HealthChecking",
+            PromotionState::Verified => "Verified",
+            PromotionState::Failed => "Failed",
+        }
+    }
+}
+
 /// What the controller knows about a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

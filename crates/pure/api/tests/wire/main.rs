@@ -2,3 +2,4 @@
 
 mod round_trip;
 mod schemas;
+mod words;
