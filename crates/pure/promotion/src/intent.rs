@@ -1,7 +1,8 @@
 //! What people ask for, as objects to create: built once for the command line, the web and the API.
 //!
 //! Each function gives the whole object, or says what is wrong with the request. Nothing is written here. Going forward
-//! and back follow from what environments have and had; [`present`](present()) and [`past`](past()) tell people the same.
+//! and back follow from what environments have and had; [`present`](present()) and [`view`](crate::view) tell people the
+//! same.
 
 mod chosen;
 mod content;
@@ -17,7 +18,6 @@ mod objection;
 mod ordered;
 mod outlook;
 mod override_;
-mod past;
 mod present;
 mod promote;
 mod request;
@@ -31,7 +31,7 @@ pub use create::{NewBundle, create_bundle, skip};
 pub use error::Error;
 pub use gate::{Resumption, freeze_name, pause, resume};
 pub use history::{FORCE, History, Objection};
-pub(crate) use history::{carries_kind, ended_at, presents};
+pub(crate) use history::{came, carries_kind, ended_at, entry, is_under_way, presents};
 pub use init::{InitConfig, InitGit, init};
 pub use known::{bundle_named, environment_named, only_pipeline, pipeline_named, pipelines_with};
 pub use names::{check_name, check_namespace, check_shard};
@@ -40,7 +40,6 @@ pub use outlook::{Leg, Outlook, outlook};
 pub use override_::{
     Instance, Override, WritesTo, expiry, instances, overridden_in, override_gate, place_of,
 };
-pub use past::{Past, PastOutcome, past};
 pub use present::{Present, meet, present};
 pub(crate) use present::{WayBack, arrived, gone, way_back, with_before};
 pub use promote::promote;

@@ -13,3 +13,4 @@ pub mod policy_gate;
 pub mod promotion_step;
 pub mod seal;
 pub mod shard;
+pub mod view;

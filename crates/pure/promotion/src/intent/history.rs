@@ -194,7 +194,7 @@ pub(super) fn taken_back(bundle: &Bundle) -> Option<&str> {
 }
 
 /// A Bundle's record of an environment.
-pub(super) fn entry<'a>(bundle: &'a Bundle, environment: &str) -> Option<&'a EnvironmentStatus> {
+pub(crate) fn entry<'a>(bundle: &'a Bundle, environment: &str) -> Option<&'a EnvironmentStatus> {
     bundle.status.as_ref()?.environments.get(environment)
 }
 
@@ -214,7 +214,7 @@ pub(super) fn has_failed(bundle: &Bundle, environment: &str) -> bool {
 }
 
 /// Whether a Bundle is in the middle of its step into the environment.
-pub(super) fn is_under_way(bundle: &Bundle, environment: &str) -> bool {
+pub(crate) fn is_under_way(bundle: &Bundle, environment: &str) -> bool {
     let state = entry(bundle, environment).and_then(|entry| entry.state);
     let over = matches!(state, None | Some(PromotionState::Verified | PromotionState::Failed));
     !over && !bundle.status.as_ref().and_then(|status| status.phase).is_some_and(is_finished)
@@ -240,7 +240,7 @@ fn arrival<'b>(bundle: &'b Bundle, bundles: &[&'b Bundle], environment: &str) ->
 }
 
 /// When a Bundle came, as far as is known.
-pub(super) fn came(bundle: &Bundle, environment: &str) -> Option<Timestamp> {
+pub(crate) fn came(bundle: &Bundle, environment: &str) -> Option<Timestamp> {
     let entry = entry(bundle, environment)?;
     let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
     entry.verified_at.or(entry.promoted_at).max(created)

@@ -2,12 +2,13 @@
 
 use std::cmp::Reverse;
 
-use kardinal_api::kardinal::{Bundle, BundlePhase, EnvironmentStatus, PromotionState};
-use kardinal_object::name_of;
+use jiff::Timestamp;
+use kardinal_api::kardinal::{Bundle, BundlePhase, EnvironmentStatus, GateResult, PromotionState};
+use kardinal_object::{created_at, name_of};
 use serde::Serialize;
 
-use super::history::{came, entry, is_under_way};
-use crate::bundle::is_rollback;
+use crate::bundle::{is_rollback, phase_of};
+use crate::intent::{came, entry, is_under_way};
 
 /// One promotion of one Bundle to one environment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -68,9 +69,46 @@ impl PastOutcome {
     }
 }
 
+/// Somebody closed the pull request of a promotion without merging it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rejection {
+    /// Who.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// When.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// Whether it was merged all the same.
+    pub overruled: bool,
+}
+
+/// What the gates said to a promotion when it came in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GateTally {
+    /// How many were asked.
+    pub asked: usize,
+    /// How many of them were open.
+    pub passed: usize,
+    /// Who passed one that was closed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forced_by: Option<String>,
+    /// Whether one had only just closed: the check of the pull request was still green.
+    pub check_was_green: bool,
+}
+
+/// The latest promotions through a Pipeline, or to one of its environments, the latest first.
+pub fn history(bundles: &[Bundle], environment: Option<&str>, limit: usize) -> Vec<Past> {
+    let mut entries = past(bundles);
+    entries.retain(|entry| environment.is_none_or(|wanted| entry.environment == wanted));
+    entries.truncate(limit);
+    entries
+}
+
 /// All promotions, the latest first: what is under way, then by the time at which it arrived or was rejected. What has no
 /// such time is as old as its Bundle.
-pub fn past(bundles: &[Bundle]) -> Vec<Past> {
+fn past(bundles: &[Bundle]) -> Vec<Past> {
     let mut all: Vec<(&Bundle, &String, &EnvironmentStatus)> = bundles
         .iter()
         .flat_map(|bundle| {
@@ -79,9 +117,9 @@ pub fn past(bundles: &[Bundle]) -> Vec<Past> {
         })
         .collect();
     all.sort_by_cached_key(|(bundle, environment, _)| {
-        let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let rejected_at = entry(bundle, environment).and_then(|entry| entry.rejected_at);
-        Reverse((is_under_way(bundle, environment), came(bundle, environment).max(rejected_at), created))
+        let at = came(bundle, environment).max(rejected_at);
+        Reverse((is_under_way(bundle, environment), at, created_at(&bundle.metadata)))
     });
     let told = |(bundle, environment, record): (&Bundle, &String, &EnvironmentStatus)| Past {
         bundle: name_of(&bundle.metadata).to_owned(),
@@ -97,8 +135,7 @@ pub fn past(bundles: &[Bundle]) -> Vec<Past> {
 
 /// A Bundle that was superseded leaves its last state behind, which is not what it is in.
 fn outcome(bundle: &Bundle, record: &EnvironmentStatus) -> PastOutcome {
-    let phase = bundle.status.as_ref().and_then(|status| status.phase);
-    let open = |outcome| match phase {
+    let open = |outcome| match phase_of(bundle) {
         Some(BundlePhase::Superseded) => PastOutcome::Superseded,
         _ => outcome,
     };
@@ -116,4 +153,137 @@ fn outcome(bundle: &Bundle, record: &EnvironmentStatus) -> PastOutcome {
 fn not_proven(record: &EnvironmentStatus) -> Option<String> {
     let evidence = record.evidence.as_ref().filter(|_| record.state == Some(PromotionState::Verified));
     evidence.and_then(|evidence| evidence.not_proven.clone())
+}
+
+impl Past {
+    /// Who closed its pull request, and whether that was the end of it. Absent: nobody did.
+    pub fn rejection(&self) -> Option<Rejection> {
+        let overruled = self.outcome == PastOutcome::Failed && self.record.rejected_at.is_some();
+        (self.outcome == PastOutcome::Rejected || overruled).then(|| Rejection {
+            by: self.record.rejected_by.clone(),
+            at: self.record.rejected_at,
+            overruled,
+        })
+    }
+
+    /// What the gates said. What they say before a change came in is no evidence for it: they may say something else by
+    /// then.
+    pub fn gates(&self) -> Option<GateTally> {
+        let has_come = self.record.promoted_at.or(self.record.verified_at).is_some();
+        let evidence = self.record.evidence.as_ref().filter(|_| has_come)?;
+        let asked = evidence.policy_gates.as_deref().filter(|asked| !asked.is_empty())?;
+        Some(GateTally {
+            asked: asked.len(),
+            passed: asked.iter().filter(|gate| gate.result == GateResult::Pass).count(),
+            forced_by: asked.iter().find_map(|gate| gate.forced_by.clone()),
+            check_was_green: asked.iter().any(|gate| gate.check_was_green == Some(true)),
+        })
+    }
+
+    /// `Verified`, or `Rejected by bob at 2026-04-14T14:05:00Z`, perhaps `, merged all the same`.
+    pub fn render_outcome(&self) -> String {
+        if let Some(Rejection { by, at, overruled }) = self.rejection() {
+            let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
+            let at = at.map(|at| format!(" at {at:.0}")).unwrap_or_default();
+            let end = if overruled { ", merged all the same" } else { "" };
+            return format!("{}{by}{at}{end}", PastOutcome::Rejected.as_str());
+        }
+        let word = self.outcome.as_str();
+        if self.not_proven.is_some() { format!("{word} (not proven)") } else { word.to_owned() }
+    }
+}
+
+impl GateTally {
+    /// `2/2 passed`, `1/2 passed, forced by bob`, or `1/2 passed, check was green` where a gate had only just closed.
+    pub fn render(&self) -> String {
+        let GateTally { asked, passed, forced_by, check_was_green } = self;
+        match forced_by {
+            Some(by) => format!("{passed}/{asked} passed, forced by {by}"),
+            None if *check_was_green => format!("{passed}/{asked} passed, check was green"),
+            None => format!("{passed}/{asked} passed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn past_of(outcome: PastOutcome, record: serde_json::Value) -> Past {
+        Past {
+            bundle: "b".to_owned(),
+            version: "1.0.0".to_owned(),
+            environment: "prod".to_owned(),
+            rollback: false,
+            outcome,
+            not_proven: None,
+            record: serde_json::from_value(record).unwrap(),
+        }
+    }
+
+    #[test]
+    fn gates_are_told_of_what_has_come_in_and_not_of_what_waits() {
+        let at = "2026-04-09T10:00:00Z";
+        let open = json!({"name": "a", "result": "pass", "evaluatedAt": at});
+        let closed = json!({"name": "b", "result": "fail", "evaluatedAt": at});
+        let forced = json!({"name": "b", "result": "fail", "evaluatedAt": at, "forcedBy": "mallory"});
+        let green = json!({"name": "b", "result": "fail", "evaluatedAt": at, "checkWasGreen": true});
+        let told = |promoted: Option<&str>, gates: &[&serde_json::Value]| {
+            let record = json!({"promotedAt": promoted, "evidence": {"policyGates": gates}});
+            past_of(PastOutcome::Promoting, record).gates().map(|tally| tally.render())
+        };
+        for (gates, wanted) in [
+            (vec![&open, &open], Some("2/2 passed")),
+            (vec![&open, &closed], Some("1/2 passed")),
+            (vec![&open, &forced], Some("1/2 passed, forced by mallory")),
+            (vec![&open, &green], Some("1/2 passed, check was green")),
+            (vec![&green, &forced], Some("0/2 passed, forced by mallory")),
+            (vec![], None),
+        ] {
+            assert_eq!(told(Some(at), &gates).as_deref(), wanted);
+            assert_eq!(told(None, &gates), None, "they may have closed since");
+        }
+    }
+
+    #[test]
+    fn a_rejection_is_told_with_who_when_and_whether_it_was_the_end() {
+        let at = json!({"rejectedAt": "2026-04-14T14:05:00Z", "rejectedBy": "bob"});
+        for (outcome, record, wanted) in [
+            (PastOutcome::Rejected, at.clone(), "Rejected by bob at 2026-04-14T14:05:00Z"),
+            (PastOutcome::Rejected, json!({}), "Rejected"),
+            (PastOutcome::Failed, at.clone(), "Rejected by bob at 2026-04-14T14:05:00Z, merged all the same"),
+            (PastOutcome::Failed, json!({}), "Failed"),
+            (PastOutcome::Verified, at, "Verified"),
+        ] {
+            assert_eq!(past_of(outcome, record).render_outcome(), wanted);
+        }
+        let mut doubtful = past_of(PastOutcome::Verified, json!({}));
+        doubtful.not_proven = Some("nothing names the commit".to_owned());
+        assert_eq!(doubtful.render_outcome(), "Verified (not proven)");
+    }
+
+    #[test]
+    fn a_history_is_of_one_environment_or_of_all_and_has_an_end() {
+        let record =
+            |minute: u8| json!({"state": "Verified", "verifiedAt": format!("2026-04-09T10:{minute:02}:00Z")});
+        let bundle = |name: &str, minute: u8| -> Bundle {
+            serde_json::from_value(json!({
+                "metadata": {"name": name},
+                "spec": {"artifacts": {"images": [{"name": "a", "reference": "r/a:1"}]}},
+                "status": {"environments": {"dev": record(minute), "prod": record(minute + 1)}},
+            }))
+            .unwrap()
+        };
+        let bundles = [bundle("one", 1), bundle("two", 5)];
+        let told = |environment: Option<&str>, limit: usize| -> Vec<String> {
+            let entries = history(&bundles, environment, limit);
+            entries.iter().map(|one| format!("{} {}", one.bundle, one.environment)).collect()
+        };
+        assert_eq!(told(None, 20), ["two prod", "two dev", "one prod", "one dev"]);
+        assert_eq!(told(None, 3), ["two prod", "two dev", "one prod"]);
+        assert_eq!(told(Some("dev"), 1), ["two dev"], "the limit counts what is shown");
+        assert!(told(Some("nowhere"), 20).is_empty() && history(&[], None, 20).is_empty());
+    }
 }

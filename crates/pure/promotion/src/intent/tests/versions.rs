@@ -11,9 +11,10 @@ use kardinal_api::kardinal::{
 
 use super::{now, pipeline};
 use crate::intent::{
-    Answer, FORCE, History, NewBundle, Wish, automatic_rollback, create_bundle, outlook, past, promote,
-    rollback, verified_before,
+    Answer, FORCE, History, NewBundle, Wish, automatic_rollback, create_bundle, outlook, promote, rollback,
+    verified_before,
 };
+use crate::view::history;
 use kardinal_planner::problem::Problem;
 
 const ALL: [&str; 3] = ["dev", "staging", "prod"];
@@ -590,7 +591,7 @@ fn the_past_is_told_in_the_order_in_which_it_happened() {
     let coming = life.create("6");
     life.set(coming, "dev", PromotionState::WaitingForMerge, false);
     life.bundles.reverse();
-    let told: Vec<String> = past(&life.bundles)
+    let told: Vec<String> = history(&life.bundles, None, usize::MAX)
         .iter()
         .map(|one| format!("{} {} {}", one.version, one.environment, one.outcome.as_str()))
         .collect();
@@ -614,8 +615,10 @@ fn the_past_is_told_in_the_order_in_which_it_happened() {
     let after = after.environments["prod"].verified_at.unwrap() + SignedDuration::from_secs(1);
     let rejected = life.bundles.iter().position(|one| name(one) == "4").unwrap();
     life.record(rejected, "prod").rejected_at = Some(after);
-    let told: Vec<String> =
-        past(&life.bundles).iter().map(|one| format!("{} {}", one.version, one.environment)).collect();
+    let told: Vec<String> = history(&life.bundles, None, usize::MAX)
+        .iter()
+        .map(|one| format!("{} {}", one.version, one.environment))
+        .collect();
     assert_eq!(told[..4], ["6 dev", "4 prod", "5 prod", "4 dev"]);
 }
 
@@ -656,7 +659,7 @@ fn what_came_of_a_promotion_is_a_word_and_what_was_not_proven_a_field() {
     let mut life = Life::of(&["1"]);
     let evidence = super::yaml("{notProven: 'nothing names the commit'}");
     life.record(0, "prod").evidence = Some(evidence);
-    let told = serde_json::to_value(past(&life.bundles)).unwrap();
+    let told = serde_json::to_value(history(&life.bundles, None, usize::MAX)).unwrap();
     assert_eq!(told[0]["environment"], "prod");
     assert_eq!(
         (&told[0]["outcome"], &told[0]["notProven"]),

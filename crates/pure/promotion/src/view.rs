@@ -1,0 +1,10 @@
+//! What there is to see, as plain data: the command line and the pages only lay it out.
+//!
+//! Each function takes objects as they were read and gives values that can be serialised, without colours, columns or
+//! widths. Nothing is decided by whoever prints them.
+
+mod diff;
+mod history;
+
+pub use diff::{Difference, compare, diff};
+pub use history::{GateTally, Past, PastOutcome, Rejection, history};
