@@ -139,6 +139,20 @@ pub enum Outcome {
     Failed,
 }
 
+impl Outcome {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Idle => "IDLE",
+            Outcome::Promoting => "PROMOTING",
+            Outcome::Waiting => "WAITING",
+            Outcome::Blocked => "BLOCKED",
+            Outcome::Verified => "VERIFIED",
+            Outcome::Failed => "FAILED",
+        }
+    }
+}
+
 /// A gate and its answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -184,6 +198,17 @@ pub enum GateVerdict {
     Fail,
     /// It is not asked yet.
     Pending,
+}
+
+impl GateVerdict {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            GateVerdict::Pass => "PASS",
+            GateVerdict::Fail => "FAIL",
+            GateVerdict::Pending => "PENDING",
+        }
+    }
 }
 
 /// Explains the promotions of a Pipeline, or the one to a single environment.

@@ -3,8 +3,14 @@
 //! Each function takes objects as they were read and gives values that can be serialised, without colours, columns or
 //! widths. Nothing is decided by whoever prints them.
 
+mod bundles;
 mod diff;
 mod history;
+mod pipelines;
+mod steps;
 
+pub use bundles::{BundleRow, bundle_row, bundles};
 pub use diff::{Difference, compare, diff};
 pub use history::{GateTally, Past, PastOutcome, Rejection, history};
+pub use pipelines::{Also, EnvironmentCell, Incoming, PipelineRow, Pipelines, pipelines};
+pub use steps::{RowKind, StepObjects, StepRow, Steps, steps};

@@ -75,11 +75,11 @@ fn gate_table(gates: &[Gate], now: Timestamp) -> String {
     let scope = |gate: &Gate| format!("[{}]", gate.scope.as_deref().unwrap_or("-"));
     let names = width(gates.iter().map(|gate| gate.name.clone())) + 2;
     let scopes = width(gates.iter().map(scope)) + 3;
-    let verdicts = width(gates.iter().map(|gate| word(gate.verdict).to_owned())) + 3;
+    let verdicts = width(gates.iter().map(|gate| gate.verdict.as_str().to_owned())) + 3;
     let mut text = String::new();
     for gate in gates {
         let after = if gate.blocking { "" } else { " (holds what comes after)" };
-        let (name, scope, verdict, reason) = (&gate.name, scope(gate), word(gate.verdict), &gate.reason);
+        let (name, scope, verdict, reason) = (&gate.name, scope(gate), gate.verdict.as_str(), &gate.reason);
         line(&mut text, &format!("  {name:names$}{scope:scopes$}{verdict:verdicts$}{reason}{after}"));
         // What a gate said in the past has no end.
         if let Some(basis) = gate.basis.as_deref().filter(|_| gate.verdict == GateVerdict::Fail) {
@@ -141,14 +141,6 @@ pub fn display_version(version: &str) -> String {
     match is_number(parts.next()) && starts_with_digit(parts.next()) {
         true => format!("v{version}"),
         false => version.to_owned(),
-    }
-}
-
-fn word(verdict: GateVerdict) -> &'static str {
-    match verdict {
-        GateVerdict::Pass => "PASS",
-        GateVerdict::Fail => "FAIL",
-        GateVerdict::Pending => "PENDING",
     }
 }
 

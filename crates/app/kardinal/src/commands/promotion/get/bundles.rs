@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL};
-use kardinal_promotion::bundle::is_finished;
 use kardinal_promotion::explain::display_version;
+use kardinal_promotion::view;
 use kube::runtime::watcher::Config;
 
 use crate::args::Common;
@@ -30,8 +30,8 @@ pub(super) async fn run(
 
 async fn listed(server: &Server, pipeline: &str, active: bool, common: &Common) -> anyhow::Result<String> {
     server.pipeline(pipeline).await?;
-    let mut bundles = server.bundles(pipeline).await?;
-    bundles.retain(|bundle| !active || !phase(bundle).is_some_and(is_finished));
+    let all = server.bundles(pipeline).await?;
+    let bundles = view::bundles(&all, active);
     output::rendered(common.output, &bundles, || match bundles.is_empty() {
         true => format!(
             "there are no Bundles of `{pipeline}`; `kardinal create bundle {pipeline} --image …` makes one\n"
@@ -40,24 +40,19 @@ async fn listed(server: &Server, pipeline: &str, active: bool, common: &Common) 
     })
 }
 
-fn phase(bundle: &Bundle) -> Option<kardinal_api::kardinal::BundlePhase> {
-    bundle.status.as_ref()?.phase
-}
-
-fn table(bundles: &[Bundle], now: Timestamp) -> String {
+fn table(bundles: &[&Bundle], now: Timestamp) -> String {
     let rows = bundles.iter().map(|bundle| {
-        let origin = bundle.spec.provenance.clone().unwrap_or_default();
-        let target = bundle.spec.intent.as_ref().and_then(|intent| intent.target.clone());
+        let row = view::bundle_row(bundle);
         vec![
-            bundle.metadata.name.clone().unwrap_or_default(),
-            display_version(&kardinal_policy::version(&bundle.spec)),
-            format!("{:?}", bundle.spec.kind()).to_lowercase(),
-            phase(bundle).map(|phase| format!("{phase:?}")).unwrap_or_default(),
-            target.unwrap_or_default(),
-            origin.commit_sha.map(|sha| sha.chars().take(8).collect()).unwrap_or_default(),
-            origin.author.unwrap_or_default(),
-            origin.ci_run_url.unwrap_or_default(),
-            output::age(bundle.metadata.creation_timestamp.as_ref().map(|time| time.0), now),
+            row.name,
+            display_version(&row.version),
+            row.kind.as_str().to_owned(),
+            row.phase.map(|phase| phase.as_str().to_owned()).unwrap_or_default(),
+            row.target.unwrap_or_default(),
+            row.commit.unwrap_or_default(),
+            row.author.unwrap_or_default(),
+            row.ci_run.unwrap_or_default(),
+            output::age(row.created, now),
         ]
     });
     let header = ["BUNDLE", "VERSION", "TYPE", "PHASE", "TARGET", "COMMIT", "AUTHOR", "CI-RUN", "AGE"];
