@@ -7,8 +7,8 @@
 use kardinal_cel::ast::{BinaryOp, Expr, ExprKind};
 use kardinal_cel::{CompileError, Env, Limits, Value};
 
+use crate::samples::Sampled;
 use crate::tree::walk;
-use crate::world::World;
 
 /// How many comparisons of an expression are tried.
 const MAX_COMPARISONS: usize = 200;
@@ -26,8 +26,8 @@ struct Sides<'e> {
 }
 
 /// The comparisons whose sides are never equal because of their kinds.
-pub(crate) fn check_equality(env: &Env, source: &str, tree: &Expr, worlds: &[World]) -> Vec<CompileError> {
-    let kinds = |expr: &Expr| kinds(env, source, expr, worlds);
+pub(crate) fn check_equality(env: &Env, source: &str, tree: &Expr, samples: &[Sampled]) -> Vec<CompileError> {
+    let kinds = |expr: &Expr| kinds(env, source, expr, samples);
     let differing = |sides: Sides<'_>| {
         let (left, right) = differing(&kinds(sides.left)?, &kinds(sides.right)?)?;
         let message = format!("this is {}: {left} and {right} are never equal", sides.outcome);
@@ -66,17 +66,17 @@ fn comparisons(tree: &Expr) -> Vec<Sides<'_>> {
 }
 
 /// The kinds of an expression's value in each of the contexts; nothing when they are not certain in all of them.
-fn kinds(env: &Env, source: &str, expr: &Expr, worlds: &[World]) -> Option<Vec<&'static str>> {
+fn kinds(env: &Env, source: &str, expr: &Expr, samples: &[Sampled]) -> Option<Vec<&'static str>> {
     if !is_certain(expr) {
         return None;
     }
     let program = env.compile(source.get(expr.span.range())?).ok()?;
-    let kind = |world: &World| match program.evaluate(world, &COST).ok()? {
+    let kind = |sample: &Sampled| match program.evaluate(sample, &COST).ok()? {
         // Comparing with null asks whether there is a value, whatever its kind.
         Value::Null => None,
         value => Some(value.type_name()),
     };
-    worlds.iter().map(kind).collect()
+    samples.iter().map(kind).collect()
 }
 
 /// Whether the samples tell the kind of an expression for all contexts. They do not when it is picked among several

@@ -2,16 +2,19 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::PolicyGateSpec;
-use kardinal_api::kardinal::{GateOverride, PIPELINE_LABEL};
+use kardinal_api::kardinal::GateOverride;
 use kardinal_cel::{EvalErrorKind, Limits, Value};
 
+use crate::context::{Context, World};
+use crate::decision::Verdict;
 use crate::expression::{Expression, one_line};
-use crate::facts::Facts;
-use crate::overrides::{Promotion, is_active};
-use crate::reason::{overridden, values};
+use crate::language::Language;
+use crate::overrides::is_active;
+use crate::reason::{detail_of, overridden, values};
 use crate::when::time_zone;
-use crate::world::World;
 
+/// The time zone of gates that name none.
+const UTC: &str = "UTC";
 /// What one evaluation may cost at most.
 const MAX_COST: u64 = 100_000;
 /// The limits that are tried in turn, to learn how much an evaluation costs.
@@ -25,77 +28,43 @@ const LOOKING_COST: u64 = 5_000_000;
 /// After a week in which only the time of the week has changed, every answer has been seen.
 const WEEK: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// What a gate says.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
-    /// Whether the promotion may pass.
-    pub ready: bool,
-    /// The values that led to the answer, in one short line.
-    pub reason: String,
-    /// The override that let the promotion pass.
-    pub overridden: Option<GateOverride>,
-    /// Whether the gate is closed because it could not be evaluated.
-    pub error: bool,
-    /// The first instant after now at which `ready` changes although nothing else does; an override that expires counts.
-    /// Nothing when it does not change by itself within 400 days, or when that takes too long to find out.
-    pub next_change: Option<Timestamp>,
-}
-
-/// Asks a gate about a Bundle at the door of an environment. It never fails and never takes long: what cannot be
-/// evaluated is a closed gate with a reason.
-pub fn evaluate(gate: &PolicyGateSpec, facts: &Facts<'_>) -> Verdict {
-    ask(gate, facts, |_| true)
+/// Asks the gate of this name. It never fails and never takes long: what cannot be evaluated is a closed gate with a reason.
+pub fn evaluate<C: Context>(name: &str, gate: &PolicyGateSpec, context: &C) -> Verdict {
+    Judge::new(gate, context).ask(name, |_| true)
 }
 
 /// The same for somebody who goes on if the gate is open: when an open gate closes is not worked out.
-pub fn decide(gate: &PolicyGateSpec, facts: &Facts<'_>) -> Verdict {
-    ask(gate, facts, |ready| !ready)
+pub fn decide<C: Context>(name: &str, gate: &PolicyGateSpec, context: &C) -> Verdict {
+    Judge::new(gate, context).ask(name, |ready| !ready)
 }
 
-fn ask(gate: &PolicyGateSpec, facts: &Facts<'_>, looks_ahead: impl Fn(bool) -> bool) -> Verdict {
-    let mut judge = Judge::new(gate, facts);
-    let first = judge.at(facts.now);
-    let ready = first.ready();
-    let reason = match (&first.answer, &judge.condition) {
-        (Answer::Overridden(given), _) => overridden(given),
-        (Answer::Error(message), _) => format!("error: {message}"),
-        (Answer::Value(_), Ok(condition)) => values(&condition.expression, &condition.world),
-        // Without a condition there is no value.
-        (Answer::Value(_), Err(message)) => format!("error: {message}"),
-    };
-    let overridden = match first.answer {
-        Answer::Overridden(given) => Some(given.clone()),
-        _ => None,
-    };
-    let error = matches!(first.answer, Answer::Error(_));
-    let next_change = looks_ahead(ready).then(|| judge.next_change(ready, first.until, facts.now)).flatten();
-    Verdict { ready, reason, overridden, error, next_change }
-}
-
-/// The promotion that the facts are about.
-fn promotion<'a>(facts: &Facts<'a>) -> Promotion<'a> {
-    let metadata = &facts.bundle.metadata;
-    let pipeline = metadata.labels.as_ref().and_then(|labels| labels.get(PIPELINE_LABEL));
-    Promotion {
-        environment: facts.environment.name,
-        namespace: metadata.namespace.as_deref(),
-        pipeline: pipeline.map(String::as_str),
-        bundle: metadata.name.as_deref(),
-        created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+/// The answer as the table of a pull request shows it: the local time for gates that read only `schedule`, the time that has
+/// gone by for gates that compare only that, and the reason otherwise.
+pub fn detail<C: Context>(gate: &PolicyGateSpec, context: &C) -> String {
+    let mut judge = Judge::new(gate, context);
+    let verdict = judge.ask("", |_| false);
+    match &judge.condition {
+        Ok(condition) if !verdict.is_unknown() && verdict.overridden.is_none() => {
+            let zone = gate.time_zone.as_deref().unwrap_or(UTC);
+            detail_of(&condition.language, &condition.expression, context, zone).unwrap_or(verdict.reason)
+        }
+        _ => verdict.reason,
     }
 }
 
-/// A gate at the door of one environment.
-struct Judge<'g> {
+/// A gate, and what it is asked about.
+struct Judge<'g, C> {
+    now: Timestamp,
     overrides: Vec<&'g GateOverride>,
     /// Why there is no condition: the expression does not compile, or the time zone is unknown.
-    condition: Result<Condition, String>,
+    condition: Result<Condition<C>, String>,
 }
 
 /// What is evaluated.
-struct Condition {
+struct Condition<C> {
+    language: Language,
     expression: Expression,
-    world: World,
+    world: World<C>,
     limits: Limits,
     looks: u64,
 }
@@ -120,11 +89,30 @@ impl State<'_> {
     }
 }
 
-impl<'g> Judge<'g> {
-    fn new(gate: &'g PolicyGateSpec, facts: &Facts<'_>) -> Judge<'g> {
-        let promotion = promotion(facts);
-        let overrides = gate.overrides.iter().filter(|given| promotion.is_meant_by(given)).collect();
-        Judge { overrides, condition: Condition::new(gate, facts) }
+impl<'g, C: Context> Judge<'g, C> {
+    fn new(gate: &'g PolicyGateSpec, context: &C) -> Judge<'g, C> {
+        let overrides = gate.overrides.iter().filter(|given| context.is_meant_by(given)).collect();
+        Judge { now: context.now(), overrides, condition: Condition::new(gate, context) }
+    }
+
+    fn ask(&mut self, name: &str, looks_ahead: impl Fn(bool) -> bool) -> Verdict {
+        let now = self.now;
+        let first = self.at(now);
+        let ready = first.ready();
+        // The search moves the world on, so the values are read before it.
+        let read = self.condition.as_ref().ok().filter(|_| matches!(first.answer, Answer::Value(_)));
+        let (reason, facts) = read
+            .map(|condition| values(&condition.language, &condition.expression, &condition.world))
+            .unwrap_or_default();
+        let change = looks_ahead(ready).then(|| self.next_change(ready, first.until, now)).flatten();
+        match first.answer {
+            Answer::Overridden(given) => {
+                Verdict { overridden: Some(given.clone()), ..Verdict::allow(overridden(given), change) }
+            }
+            Answer::Error(message) => Verdict::unknown(name, format!("error: {message}"), change),
+            Answer::Value(true) => Verdict::allow(reason, change),
+            Answer::Value(false) => Verdict::closed(name, reason, change).with_values(&facts),
+        }
     }
 
     fn at(&mut self, now: Timestamp) -> State<'g> {
@@ -172,12 +160,14 @@ impl<'g> Judge<'g> {
     }
 }
 
-impl Condition {
-    fn new(gate: &PolicyGateSpec, facts: &Facts<'_>) -> Result<Condition, String> {
-        let expression = Expression::compile(&gate.expression).map_err(|errors| one_line(&errors))?;
-        let zone = time_zone(gate.time_zone.as_deref().unwrap_or("UTC"))
+impl<C: Context> Condition<C> {
+    fn new(gate: &PolicyGateSpec, context: &C) -> Result<Condition<C>, String> {
+        let language = Language::new(C::SHAPE);
+        let expression =
+            Expression::compile(&language, &gate.expression).map_err(|errors| one_line(&errors))?;
+        let zone = time_zone(gate.time_zone.as_deref().unwrap_or(UTC))
             .map_err(|message| format!("spec.timeZone: {message}"))?;
-        let world = World::new(facts, zone, expression.uses.clone());
+        let world = World::new(context.clone(), zone, &expression.reads);
         let costs = |limit: &&u64| {
             let result = expression.program.evaluate(&world, &Limits { cost: **limit });
             !matches!(result, Err(error) if error.kind == EvalErrorKind::Budget)
@@ -186,7 +176,7 @@ impl Condition {
         // Another instant may take another branch, so there is some room. Watching the clock costs more.
         let limits = Limits { cost: cost.saturating_mul(4).min(MAX_COST) };
         let one_look = if expression.program.uses_now() { cost * 5 / 2 } else { cost };
-        Ok(Condition { expression, world, limits, looks: (LOOKING_COST / one_look).min(MAX_LOOKS) })
+        Ok(Condition { language, expression, world, limits, looks: (LOOKING_COST / one_look).min(MAX_LOOKS) })
     }
 
     fn at<'g>(&mut self, now: Timestamp) -> State<'g> {

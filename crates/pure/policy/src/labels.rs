@@ -9,18 +9,20 @@
 use kardinal_cel::Span;
 use kardinal_cel::ast::{BinaryOp, Expr, ExprKind};
 
+use crate::language::Language;
+use crate::shape::Attribute;
 use crate::tree::{chain, walk};
 
 /// The same expression with the two liberties for labels spelled out.
-pub(crate) fn with_lenient_labels(source: &str, expr: &Expr) -> String {
+pub(crate) fn with_lenient_labels(language: &Language, source: &str, expr: &Expr) -> String {
     let mut edits: Vec<(Span, String)> = Vec::new();
     walk(expr, &mut |expr, bound| {
-        if let Some((map, key)) = label(expr, bound) {
+        if let Some((map, key)) = label(language, expr, bound) {
             edits.push((expr.span, format!("{map}[?{}].orValue(\"\")", quoted(key))));
         }
         if let ExprKind::Binary { op: BinaryOp::Eq | BinaryOp::Ne, left, right } = &expr.kind {
             for (side, other) in [(left, right), (right, left)] {
-                if let (Some(_), ExprKind::Bool(value)) = (label(side, bound), &other.kind) {
+                if let (Some(_), ExprKind::Bool(value)) = (label(language, side, bound), &other.kind) {
                     edits.push((other.span, format!("\"{value}\"")));
                 }
             }
@@ -29,19 +31,14 @@ pub(crate) fn with_lenient_labels(source: &str, expr: &Expr) -> String {
     apply(source, edits)
 }
 
-/// The map and the key, when the expression reads one label or annotation of the Bundle under a literal key.
-fn label<'e>(expr: &'e Expr, bound: &[&str]) -> Option<(String, &'e str)> {
-    if bound.contains(&"bundle") {
-        return None;
-    }
+/// The map and the key, when the expression reads one label or annotation under a literal key.
+fn label<'e>(language: &Language, expr: &'e Expr, bound: &[&str]) -> Option<(String, &'e str)> {
     let names = chain(expr, bound)?;
     let (key, map) = names.split_last()?;
-    is_map_of_texts(map).then(|| (map.join("."), *key))
-}
-
-/// Whether these names lead to labels or annotations.
-pub(crate) fn is_map_of_texts(names: &[&str]) -> bool {
-    matches!(names, ["bundle", "labels" | "annotations"] | ["bundle", "metadata", "labels" | "annotations"])
+    // The text would name the loop variable instead.
+    let is_hidden = map.first().is_some_and(|root| bound.contains(root));
+    let is_map_of_texts = matches!(language.attribute(map), Some(Attribute::Labels));
+    (is_map_of_texts && !is_hidden).then(|| (map.join("."), *key))
 }
 
 /// A CEL string literal; JSON writes strings in a subset of CEL's way.

@@ -1,7 +1,8 @@
-//! Which gates speak for the organisation, and for which Bundles.
+//! Which gates speak for the organisation, and for what.
 
-use kardinal_api::kardinal::{Bundle, PolicyGate};
-use kardinal_object::label_of;
+use jiff::Timestamp;
+use kardinal_api::kardinal::PolicyGate;
+use kardinal_object::{created_at, label_of};
 
 use crate::gate::{GATE_TEMPLATE_NAMESPACE_LABEL, Scope, is_template, scope};
 
@@ -12,11 +13,14 @@ pub fn is_organisations(gate: &PolicyGate, policy_namespaces: &[String]) -> bool
     is_template(gate) && scope(gate) == Scope::Org && policy_namespaces.iter().any(|name| name == namespace)
 }
 
-/// Whether a gate is one of the organisation's and was there when the Bundle was created; later ones are for later Bundles.
-/// Both times are the API server's. What has none is yet to be created, and everything counts for it.
-pub fn speaks_for_organisation(gate: &PolicyGate, policy_namespaces: &[String], bundle: &Bundle) -> bool {
-    let written = gate.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
+/// Whether a gate is one of the organisation's and was there when what it is asked about was created; later ones are for later
+/// objects. Both times are the API server's. What has none is yet to be created, and everything counts for it.
+pub fn speaks_for_organisation(
+    gate: &PolicyGate,
+    policy_namespaces: &[String],
+    created: Option<Timestamp>,
+) -> bool {
+    let written = created_at(&gate.metadata);
     is_organisations(gate, policy_namespaces)
         && created.is_none_or(|created| written.is_none_or(|written| written <= created))
 }
@@ -45,14 +49,8 @@ mod tests {
         serde_json::from_value(gate).unwrap()
     }
 
-    fn bundle(created: Option<&str>) -> Bundle {
-        let bundle =
-            json!({"metadata": {"name": "b", "creationTimestamp": created}, "spec": {"artifacts": {}}});
-        serde_json::from_value(bundle).unwrap()
-    }
-
     #[test]
-    fn the_organisation_speaks_in_its_own_namespaces_and_for_bundles_that_came_later() {
+    fn the_organisation_speaks_in_its_own_namespaces_and_for_what_came_later() {
         const ORG: (&str, &str) = ("kardinal.io/scope", "org");
         let policies = ["org".to_owned(), "more".to_owned()];
         let (before, then, after) = ("2026-04-09T09:00:00Z", "2026-04-09T10:00:00Z", "2026-04-09T10:00:01Z");
@@ -67,8 +65,8 @@ mod tests {
             (gate("org", &[ORG, ("kardinal.io/freeze", "true")], Some(before)), false, false),
         ] {
             assert_eq!(is_organisations(&gate, &policies), ours, "{gate:?}");
-            assert_eq!(speaks_for_organisation(&gate, &policies, &bundle(Some(then))), counts, "{gate:?}");
-            assert_eq!(speaks_for_organisation(&gate, &policies, &bundle(None)), ours, "{gate:?}");
+            assert_eq!(speaks_for_organisation(&gate, &policies, then.parse().ok()), counts, "{gate:?}");
+            assert_eq!(speaks_for_organisation(&gate, &policies, None), ours, "{gate:?}");
         }
     }
 }

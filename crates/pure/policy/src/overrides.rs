@@ -24,7 +24,7 @@ pub struct Promotion<'a> {
 
 impl Promotion<'_> {
     /// Whether an override is meant for this promotion; what it leaves open fits everybody.
-    pub(crate) fn is_meant_by(&self, given: &GateOverride) -> bool {
+    pub fn is_meant_by(&self, given: &GateOverride) -> bool {
         let fits = |wanted: &Option<String>, is: Option<&str>| wanted.is_none() || wanted.as_deref() == is;
         fits(&given.stage, Some(self.environment))
             && fits(&given.namespace, self.namespace)

@@ -2,18 +2,19 @@
 
 use std::fmt::Write as _;
 
-use kardinal_api::PolicyGateSpec;
+use kardinal_api::Fact;
 use kardinal_api::kardinal::GateOverride;
 use kardinal_cel::ast::{BinaryOp, Expr, ExprKind};
-use kardinal_cel::{Limits, PathStep, Reference, Scope as _};
+use kardinal_cel::{Limits, PathStep, Reference, Scope};
 use kardinal_object::whole_second;
 
-use crate::evaluate::evaluate;
+use crate::context::Context;
 use crate::expression::Expression;
-use crate::facts::{Facts, soak};
+use crate::language::Language;
+use crate::schedule::SCHEDULE;
+use crate::shape::{Attribute, Unit};
 use crate::tree::comparison;
 use crate::when::time_zone;
-use crate::world::World;
 
 /// How many values one reason shows.
 const MAX_LEAVES: usize = 6;
@@ -27,22 +28,26 @@ const MAX_TERMS: usize = 16;
 /// What finding out which part of an expression matters may cost.
 const LIMITS: Limits = Limits { cost: 10_000 };
 
-/// The values that led to the answer: of a false `&&` those of its false parts, of a true `||` those of its true parts.
-pub(crate) fn values(expression: &Expression, world: &World) -> String {
+/// The values that led to the answer: of a false `&&` those of its false parts, of a true `||` those of its true parts. In one
+/// line, and one by one.
+pub(crate) fn values(language: &Language, expression: &Expression, world: &dyn Scope) -> (String, Vec<Fact>) {
+    let asked = Asked { language, expression, world };
     let mut parts = Vec::new();
-    decisive(expression, &expression.tree, world, MAX_DEPTH, &mut parts);
+    asked.decisive(&expression.tree, MAX_DEPTH, &mut parts);
     parts.truncate(MAX_TERMS);
-    let mut leaves: Vec<(String, String)> = Vec::new();
+    let mut leaves: Vec<Fact> = Vec::new();
     for part in &parts {
-        let Ok(part) = Expression::compile(part.span.text(&expression.source)) else { continue };
-        for reference in &part.references {
-            let name = reference.to_string();
-            if !leaves.iter().any(|(known, _)| *known == name) {
-                leaves.push((name, shown(reference, world)));
+        let Some(part) = asked.compile(part) else { continue };
+        let read = part.references.iter().map(|reference| (reference.to_string(), Some(reference)));
+        let clock = part.program.uses_now().then(|| ("now()".to_owned(), None));
+        for (name, reference) in read.chain(clock) {
+            if !leaves.iter().any(|known| known.name == name) {
+                let now = || whole_second(world.now()).to_string();
+                leaves.push(Fact {
+                    name,
+                    value: reference.map_or_else(now, |reference| shown(reference, world)),
+                });
             }
-        }
-        if part.program.uses_now() && !leaves.iter().any(|(known, _)| known == "now()") {
-            leaves.push(("now()".to_owned(), whole_second(world.now()).to_string()));
         }
     }
     let threshold = match parts.as_slice() {
@@ -50,8 +55,12 @@ pub(crate) fn values(expression: &Expression, world: &World) -> String {
         _ => None,
     };
     let hidden = leaves.len().saturating_sub(MAX_LEAVES);
-    let shown: Vec<String> =
-        leaves.iter().take(MAX_LEAVES).map(|(name, value)| format!("{name} = {value}")).collect();
+    leaves.truncate(MAX_LEAVES);
+    (line(&leaves, threshold.as_deref(), hidden), leaves)
+}
+
+fn line(leaves: &[Fact], threshold: Option<&str>, hidden: usize) -> String {
+    let shown: Vec<String> = leaves.iter().map(|leaf| format!("{} = {}", leaf.name, leaf.value)).collect();
     let mut text = shown.join(", ");
     if text.is_empty() {
         text.push_str("the expression reads no values");
@@ -75,24 +84,19 @@ pub(crate) fn overridden(given: &GateOverride) -> String {
     format!("overridden by {}: {} ({until})", flat(by), cut(&flat(&given.reason), MAX_REASON))
 }
 
-/// The answer as the table of a pull request shows it: the local time for gates that read only `schedule`, the soak time
-/// for gates that compare only that, and the reason otherwise.
-pub fn detail(gate: &PolicyGateSpec, facts: &Facts<'_>) -> String {
-    let verdict = evaluate(gate, facts);
-    if verdict.error || verdict.overridden.is_some() {
-        return verdict.reason;
-    }
-    special_detail(gate, facts).unwrap_or(verdict.reason)
-}
-
-fn special_detail(gate: &PolicyGateSpec, facts: &Facts<'_>) -> Option<String> {
-    let expression = Expression::compile(&gate.expression).ok()?;
+/// The local time for gates that read only `schedule`, and the time that has gone by for gates that compare only that.
+pub(crate) fn detail_of<C: Context>(
+    language: &Language,
+    expression: &Expression,
+    context: &C,
+    zone: &str,
+) -> Option<String> {
     if expression.program.uses_now() || expression.references.is_empty() {
         return None;
     }
-    if expression.references.iter().all(|reference| reference.root == "schedule") {
-        let zone = time_zone(gate.time_zone.as_deref().unwrap_or("UTC")).ok()?;
-        return Some(facts.now.to_zoned(zone).strftime("%A %H:%M %Z").to_string());
+    if expression.references.iter().all(|reference| reference.root == SCHEDULE) {
+        let zone = time_zone(zone).ok()?;
+        return Some(context.now().to_zoned(zone).strftime("%A %H:%M %Z").to_string());
     }
     let comparison = comparison(&expression.tree, &[])?;
     let ExprKind::Int(wanted) = comparison.with.kind else { return None };
@@ -101,13 +105,14 @@ fn special_detail(gate: &PolicyGateSpec, facts: &Facts<'_>) -> Option<String> {
         BinaryOp::Le | BinaryOp::Lt => "max",
         _ => return None,
     };
-    let soaked = soak(facts.bundle, facts.environment.upstreams, facts.now).unwrap_or_default();
-    let (soaked, wanted) = match comparison.names.as_slice() {
-        ["bundle", "upstreamSoakMinutes"] => (hours_and_minutes(soaked.as_mins()), hours_and_minutes(wanted)),
-        ["bundle", "upstreamSoakSeconds"] => (format!("{}s", soaked.as_secs()), format!("{wanted}s")),
-        _ => return None,
+    let Some(Attribute::Elapsed { title, unit }) = language.attribute(&comparison.names) else { return None };
+    let (root, fields) = comparison.names.split_first()?;
+    let elapsed = fields.iter().try_fold(context.get(root)?, |value, name| value.get(name))?.as_i64()?;
+    let written = |count: i64| match unit {
+        Unit::Minutes => hours_and_minutes(count),
+        Unit::Seconds => format!("{count}s"),
     };
-    Some(format!("Soak: {soaked} ({bound}: {wanted})"))
+    Some(format!("{title}: {} ({bound}: {})", written(elapsed), written(wanted)))
 }
 
 fn hours_and_minutes(minutes: i64) -> String {
@@ -118,35 +123,38 @@ fn hours_and_minutes(minutes: i64) -> String {
     }
 }
 
-/// Collects the parts of an expression that decide its value.
-fn decisive<'e>(
-    expression: &Expression,
-    part: &'e Expr,
-    world: &World,
-    depth: usize,
-    found: &mut Vec<&'e Expr>,
-) {
-    let terms = match &part.kind {
-        ExprKind::Not(operand) if depth > 0 => {
-            return decisive(expression, operand, world, depth - 1, found);
-        }
-        ExprKind::And(terms) | ExprKind::Or(terms) if depth > 0 && terms.len() <= MAX_TERMS => terms,
-        _ => return found.push(part),
-    };
-    let deciding = matches!(part.kind, ExprKind::Or(_));
-    let mut chosen: Vec<&Expr> =
-        terms.iter().filter(|term| value(expression, term, world) == Some(deciding)).collect();
-    if chosen.is_empty() {
-        chosen = terms.iter().collect();
-    }
-    for term in chosen {
-        decisive(expression, term, world, depth - 1, found);
-    }
+/// An expression and what it is asked about.
+struct Asked<'a> {
+    language: &'a Language,
+    expression: &'a Expression,
+    world: &'a dyn Scope,
 }
 
-fn value(expression: &Expression, part: &Expr, world: &World) -> Option<bool> {
-    let part = Expression::compile(part.span.text(&expression.source)).ok()?;
-    part.program.evaluate(world, &LIMITS).ok()?.as_bool()
+impl Asked<'_> {
+    /// Collects the parts of an expression that decide its value.
+    fn decisive<'e>(&self, part: &'e Expr, depth: usize, found: &mut Vec<&'e Expr>) {
+        let terms = match &part.kind {
+            ExprKind::Not(operand) if depth > 0 => return self.decisive(operand, depth - 1, found),
+            ExprKind::And(terms) | ExprKind::Or(terms) if depth > 0 && terms.len() <= MAX_TERMS => terms,
+            _ => return found.push(part),
+        };
+        let deciding = matches!(part.kind, ExprKind::Or(_));
+        let mut chosen: Vec<&Expr> = terms.iter().filter(|term| self.value(term) == Some(deciding)).collect();
+        if chosen.is_empty() {
+            chosen = terms.iter().collect();
+        }
+        for term in chosen {
+            self.decisive(term, depth - 1, found);
+        }
+    }
+
+    fn value(&self, part: &Expr) -> Option<bool> {
+        self.compile(part)?.program.evaluate(self.world, &LIMITS).ok()?.as_bool()
+    }
+
+    fn compile(&self, part: &Expr) -> Option<Expression> {
+        Expression::compile(self.language, part.span.text(&self.expression.source)).ok()
+    }
 }
 
 /// What the one value is compared with.
@@ -161,8 +169,8 @@ fn threshold(part: &Expr, source: &str) -> Option<String> {
 }
 
 /// The value under a reference, as far as it can be followed.
-fn shown(reference: &Reference, world: &World) -> String {
-    let Some(mut value) = world.root(&reference.root) else { return "(not set)".to_owned() };
+fn shown(reference: &Reference, world: &dyn Scope) -> String {
+    let Some(mut value) = world.get(&reference.root) else { return "(not set)".to_owned() };
     for step in &reference.path {
         let next = match step {
             PathStep::Field(name) | PathStep::Key(name) => value.get(name),

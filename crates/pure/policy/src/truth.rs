@@ -5,7 +5,8 @@
 use kardinal_cel::CompileError;
 use kardinal_cel::ast::{BinaryOp, ComprehensionKind, Expr, ExprKind};
 
-use crate::attributes::is_variable;
+use crate::language::Language;
+use crate::shape::Attribute;
 use crate::tree::chain;
 
 /// Functions whose results are never true or false.
@@ -45,26 +46,26 @@ const VALUES: [&str; 32] = [
 ];
 
 /// What is wrong with an expression whose value must be true or false.
-pub(crate) fn check_truth(tree: &Expr) -> Vec<CompileError> {
+pub(crate) fn check_truth(language: &Language, tree: &Expr) -> Vec<CompileError> {
     let mut errors = Vec::new();
-    expect_truth(tree, &mut errors);
+    expect_truth(language, tree, &mut errors);
     errors
 }
 
-fn expect_truth(expr: &Expr, errors: &mut Vec<CompileError>) {
+fn expect_truth(language: &Language, expr: &Expr, errors: &mut Vec<CompileError>) {
     match &expr.kind {
         ExprKind::And(terms) | ExprKind::Or(terms) => {
-            terms.iter().for_each(|term| expect_truth(term, errors));
+            terms.iter().for_each(|term| expect_truth(language, term, errors));
         }
-        ExprKind::Not(operand) => expect_truth(operand, errors),
+        ExprKind::Not(operand) => expect_truth(language, operand, errors),
         ExprKind::Conditional { test, then, otherwise } => {
-            [test, then, otherwise].into_iter().for_each(|part| expect_truth(part, errors));
+            [test, then, otherwise].into_iter().for_each(|part| expect_truth(language, part, errors));
         }
         // It changes what the compiler knows of a value, and not the value.
         ExprKind::Call { target: None, function, args } if function == "dyn" => {
-            args.iter().for_each(|operand| expect_truth(operand, errors));
+            args.iter().for_each(|operand| expect_truth(language, operand, errors));
         }
-        _ => errors.extend(value(expr).map(|what| {
+        _ => errors.extend(value(language, expr).map(|what| {
             CompileError::new(expr.span, format!("this is {what} and can never be true or false"))
                 .with_hint("compare it with something, such as `bundle.version == \"1.29.0\"`")
         })),
@@ -72,7 +73,7 @@ fn expect_truth(expr: &Expr, errors: &mut Vec<CompileError>) {
 }
 
 /// What an expression gives that is neither true nor false, where that is certain.
-fn value(expr: &Expr) -> Option<&'static str> {
+fn value(language: &Language, expr: &Expr) -> Option<&'static str> {
     match &expr.kind {
         ExprKind::Null => Some("null"),
         ExprKind::Int(_) | ExprKind::Uint(_) | ExprKind::Double(_) | ExprKind::Negate(_) => Some("a number"),
@@ -89,62 +90,9 @@ fn value(expr: &Expr) -> Option<&'static str> {
             ComprehensionKind::Map | ComprehensionKind::Filter => Some("a list"),
             _ => None,
         },
-        // The weekend is all that the context knows to be true or false.
         _ => chain(expr, &[])
-            .filter(|names| names.first().is_some_and(|root| is_variable(root)))
-            .filter(|names| names.as_slice() != ["schedule", "isWeekend"])
+            .filter(|names| names.first().is_some_and(|root| language.is_variable(root)))
+            .filter(|names| !matches!(language.attribute(names), Some(Attribute::Truth)))
             .map(|_| "a value"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::check_expression;
-
-    #[test]
-    fn what_cannot_be_true_or_false_is_refused() {
-        for expression in [
-            "bundle.version",
-            "1 + 1",
-            "\"true\"",
-            "null",
-            "[true]",
-            "-schedule.hour",
-            "bundle.labels[\"hotfix\"]",
-            "schedule.isWeekend ? 1 : true",
-            "schedule.isWeekend && bundle.version",
-            "!bundle.name",
-            "size(bundle.intent.skip)",
-            "bundle.intent.skip.map(x, x)",
-            "bundle",
-            "now()",
-            "dyn(1)",
-            "dyn(dyn(bundle.version))",
-            "schedule.isWeekend || dyn(\"true\")",
-        ] {
-            let said = check_expression(expression).expect_err(expression);
-            assert!(said.contains("can never be true or false") && said.contains("compare it"), "{said}");
-        }
-    }
-
-    #[test]
-    fn what_may_be_true_or_false_is_not() {
-        for expression in [
-            "true",
-            "schedule.isWeekend",
-            "!schedule.isWeekend && schedule.hour < 17",
-            "bundle.labels[\"hotfix\"] == \"true\"",
-            "bundle.labels[?\"hotfix\"].orValue(\"\") == \"true\"",
-            "\"prod\" in bundle.intent.skip",
-            "bundle.intent.skip.exists(x, x == \"prod\")",
-            "has(bundle.labels.hotfix)",
-            "bundle.version.startsWith(\"1.\")",
-            "schedule.isWeekend ? bundle.upstreamSoakMinutes >= 60 : true",
-            "dyn(true)",
-            "dyn(schedule.isWeekend)",
-            "dyn(bundle.version) == \"1.29.0\"",
-        ] {
-            check_expression(expression).expect(expression);
-        }
     }
 }

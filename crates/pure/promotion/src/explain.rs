@@ -276,7 +276,7 @@ fn promotion(world: &World<'_>, environment: &str, before: &[Promotion]) -> Prom
     Promotion {
         environment: environment.to_owned(),
         bundle: Some(name_of(&journey.bundle.metadata).to_owned()),
-        version: Some(kardinal_policy::version(&journey.bundle.spec)),
+        version: Some(crate::gate_context::version(&journey.bundle.spec)),
         phase: journey.bundle.status.as_ref().and_then(|status| status.phase),
         state: journey.state(),
         gates,

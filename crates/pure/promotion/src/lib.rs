@@ -6,6 +6,7 @@
 
 pub mod bundle;
 pub mod explain;
+pub mod gate_context;
 pub mod health;
 pub mod intent;
 pub mod pipeline;

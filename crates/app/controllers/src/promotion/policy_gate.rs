@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate};
 use kardinal_cluster::{Change, View};
-use kardinal_object::{Gvk, label_of};
+use kardinal_object::{Gvk, created_at, label_of};
 use kardinal_policy::{is_template, shows_organisation, speaks_for_organisation};
 use kardinal_promotion::bundle::{
     GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, last_verified, pipeline_name, template_of,
@@ -128,7 +128,7 @@ impl Observation {
         let (Some(template), Some(bundle), Some(place)) = (&self.template, &self.bundle, &self.place) else {
             return Ok(());
         };
-        if !speaks_for_organisation(template, &context.policy_namespaces, bundle) {
+        if !speaks_for_organisation(template, &context.policy_namespaces, created_at(&bundle.metadata)) {
             return Ok(());
         }
         let key = context.key().await?;

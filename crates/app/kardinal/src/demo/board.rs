@@ -100,7 +100,7 @@ impl Board {
             true => "rollback",
             false => "new",
         };
-        let version = display_version(&kardinal_policy::version(&bundle.spec));
+        let version = display_version(&kardinal_promotion::gate_context::version(&bundle.spec));
         let row = Row { version, state: format!("Bundle {name}"), colour: CYAN };
         self.line(text, now, what, &row, "");
     }

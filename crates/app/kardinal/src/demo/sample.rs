@@ -195,7 +195,7 @@ pub(super) async fn release(server: &Server) -> anyhow::Result<()> {
     let of_app = ListParams::default().labels(&format!("{PIPELINE_LABEL}={APP}"));
     let others = server.list::<Bundle>(&of_app).await?.len() > 1;
     let verified = ended.as_ref().and_then(phase) == Some(BundlePhase::Verified);
-    if verified && !others && kardinal_policy::version(&baseline.spec) == "1.0.0" {
+    if verified && !others && kardinal_promotion::gate_context::version(&baseline.spec) == "1.0.0" {
         server.create(&bundle("1.1.0")?, false).await?;
     }
     Ok(())
@@ -246,7 +246,8 @@ mod tests {
 
     #[test]
     fn the_gates_and_manifests_are_what_the_product_takes() {
-        kardinal_policy::check_expression(&format!("bundle.upstreamSoakSeconds >= {SOAK}")).unwrap();
+        kardinal_promotion::gate_context::check_expression(&format!("bundle.upstreamSoakSeconds >= {SOAK}"))
+            .unwrap();
         assert_eq!(bundle("1.1.0").unwrap().metadata.name.as_deref(), Some("my-app-v1-1-0"));
     }
 }

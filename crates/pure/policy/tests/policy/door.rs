@@ -1,51 +1,39 @@
-//! A Bundle at the door of an environment, built in a few words.
+//! Something at the door of an environment, built in a few words. It belongs to no dialect.
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::Approval;
-use kardinal_api::{Bundle, PolicyGateSpec};
-use kardinal_policy::{EnvironmentFacts, Facts, Verdict};
+use kardinal_api::PolicyGateSpec;
+use kardinal_api::kardinal::GateOverride;
+use kardinal_cel::Scope;
+use kardinal_policy::{Attribute, Context, Elapsed, Promotion, Reads, Shape, Unit, Verdict};
 use serde_json::{Value, json};
 
 /// Tuesday.
 pub(crate) const NOW: &str = "2026-04-14T14:00:00Z";
 
 /// What a gate is asked about.
+#[derive(Clone, Debug)]
 pub(crate) struct Door {
-    pub(crate) bundle: Bundle,
-    pub(crate) previous: Option<Bundle>,
-    pub(crate) upstreams: Vec<String>,
+    bundle: Value,
+    environment: Value,
+    minutes: Elapsed,
+    seconds: Elapsed,
     pub(crate) now: Timestamp,
 }
 
-/// The door of `prod` behind `staging`, with a Bundle that is verified nowhere.
+/// The door of `prod` behind `staging`, with something that is verified nowhere.
 pub(crate) fn door() -> Door {
-    Door { bundle: bundle(&json!({})), previous: None, upstreams: vec!["staging".to_owned()], now: at(NOW) }
-}
-
-/// A Bundle with these fields besides the usual ones.
-pub(crate) fn bundle(fields: &Value) -> Bundle {
-    let mut object = json!({
-        "apiVersion": "kardinal.io/v1alpha1",
-        "kind": "Bundle",
-        "metadata": { "name": "my-app-v1-29-0", "namespace": "team", "creationTimestamp": "2026-04-14T08:00:00Z" },
-        "spec": {
-            "type": "image",
-            "artifacts": { "images": [{ "name": "my-app", "reference": "ghcr.io/myorg/my-app:1.29.0" }] },
-        },
+    let bundle = json!({
+        "name": "my-app-v1-29-0",
+        "version": "1.29.0",
+        "labels": {},
+        "metadata": { "creationTimestamp": "2026-04-14T08:00:00Z" },
+        "provenance": { "buildTimestamp": "" },
     });
-    merge(&mut object, fields);
-    serde_json::from_value(object).unwrap()
-}
-
-fn merge(into: &mut Value, from: &Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key.clone()).or_insert(Value::Null), value);
-            }
-        }
-        (into, from) => *into = from.clone(),
-    }
+    let environment = json!({ "name": "prod", "approval": "pr-review" });
+    let (minutes, seconds) = (Elapsed::new(None, Unit::Minutes), Elapsed::new(None, Unit::Seconds));
+    let mut door = Door { bundle, environment, minutes, seconds, now: at(NOW) };
+    door.refresh();
+    door
 }
 
 impl Door {
@@ -55,39 +43,118 @@ impl Door {
         self
     }
 
-    /// The same with a Bundle that has these fields.
-    pub(crate) fn with(mut self, fields: &Value) -> Door {
-        self.bundle = bundle(fields);
+    /// The same with these labels.
+    pub(crate) fn with_labels(mut self, labels: &Value) -> Door {
+        self.bundle["labels"] = labels.clone();
         self
     }
 
-    /// The same with environments that were verified at these times.
-    pub(crate) fn verified(mut self, environments: &[(&str, &str)]) -> Door {
-        self.upstreams = environments.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let records: serde_json::Map<String, Value> = environments
-            .iter()
-            .filter(|(_, when)| !when.is_empty())
-            .map(|(name, when)| ((*name).to_owned(), json!({ "state": "Verified", "verifiedAt": when })))
-            .collect();
-        self.bundle.status = Some(serde_json::from_value(json!({ "environments": records })).unwrap());
+    /// The same, verified in the environment before since this time.
+    pub(crate) fn verified(mut self, since: &str) -> Door {
+        self.minutes = Elapsed::new(Some(at(since)), Unit::Minutes);
+        self.seconds = Elapsed::new(Some(at(since)), Unit::Seconds);
         self
-    }
-
-    /// The facts of `prod`.
-    pub(crate) fn facts(&self) -> Facts<'_> {
-        let environment =
-            EnvironmentFacts { name: "prod", approval: Approval::PrReview, upstreams: &self.upstreams };
-        Facts { bundle: &self.bundle, environment, previous: self.previous.as_ref(), now: self.now }
     }
 
     /// Asks a gate.
     pub(crate) fn ask(&self, gate: &PolicyGateSpec) -> Verdict {
-        kardinal_policy::evaluate(gate, &self.facts())
+        let mut door = self.clone();
+        door.refresh();
+        kardinal_policy::evaluate("gate", gate, &door)
+    }
+
+    /// What a pull request says about a gate.
+    pub(crate) fn detail(&self, gate: &PolicyGateSpec) -> String {
+        let mut door = self.clone();
+        door.refresh();
+        kardinal_policy::detail(gate, &door)
     }
 
     /// Asks a gate with this expression.
     pub(crate) fn says(&self, expression: &str) -> Verdict {
         self.ask(&gate(expression))
+    }
+
+    fn refresh(&mut self) {
+        self.bundle["upstreamSoakMinutes"] = json!(self.minutes.count(self.now));
+        self.bundle["upstreamSoakSeconds"] = json!(self.seconds.count(self.now));
+    }
+}
+
+const SHAPE: Shape = Shape {
+    variables: &[
+        (
+            "bundle",
+            Attribute::Fields(&[
+                ("name", Attribute::Name("my-app-v1-29-0")),
+                ("version", Attribute::Text("1.29.0")),
+                ("labels", Attribute::Labels),
+                ("metadata", Attribute::Fields(&[("creationTimestamp", Attribute::Text(""))])),
+                ("provenance", Attribute::Fields(&[("buildTimestamp", Attribute::Text(NOW))])),
+                ("upstreamSoakMinutes", Attribute::Elapsed { title: "Soak", unit: Unit::Minutes }),
+                ("upstreamSoakSeconds", Attribute::Elapsed { title: "Soak", unit: Unit::Seconds }),
+            ]),
+        ),
+        (
+            "environment",
+            Attribute::Fields(&[
+                ("name", Attribute::Name("prod")),
+                ("approval", Attribute::Choice(&["auto", "pr-review"])),
+            ]),
+        ),
+    ],
+    later: &[
+        ("metrics", "metrics"),
+        ("delegation", "the state of progressive delivery"),
+        ("externalApproval", "approvals from elsewhere"),
+    ],
+};
+
+impl Scope for Door {
+    fn get(&self, name: &str) -> Option<&Value> {
+        match name {
+            "bundle" => Some(&self.bundle),
+            "environment" => Some(&self.environment),
+            _ => None,
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn valid_until(&self, name: &str) -> Option<Timestamp> {
+        self.holds_until().filter(|_| name == "bundle")
+    }
+}
+
+impl Context for Door {
+    const SHAPE: &'static Shape = &SHAPE;
+
+    fn follow(&mut self, reads: &Reads) {
+        self.minutes.follow(reads.need(&["bundle", "upstreamSoakMinutes"]));
+        self.seconds.follow(reads.need(&["bundle", "upstreamSoakSeconds"]));
+    }
+
+    fn move_to(&mut self, now: Timestamp) {
+        self.now = now;
+        self.refresh();
+    }
+
+    fn holds_until(&self) -> Option<Timestamp> {
+        let changes = [self.minutes.changes_after(self.now), self.seconds.changes_after(self.now)];
+        changes.into_iter().flatten().min()
+    }
+
+    fn is_meant_by(&self, given: &GateOverride) -> bool {
+        let promotion = Promotion {
+            environment: "prod",
+            namespace: Some("team"),
+            pipeline: None,
+            bundle: Some("my-app-v1-29-0"),
+            created: None,
+        };
+        promotion.is_meant_by(given)
     }
 }
 

@@ -1,12 +1,11 @@
-//! What gates are for, and what Bundles are called.
+//! What gates are for.
 
 use std::collections::BTreeMap;
 
 use kardinal_api::PolicyGate;
-use kardinal_policy::{Scope, applies_to, is_freeze, is_skip_permission, is_template, scope, soak, version};
-use serde_json::json;
+use kardinal_policy::{Scope, applies_to, is_freeze, is_skip_permission, is_template, scope};
 
-use super::door::{at, bundle, door, gate};
+use super::door::gate;
 
 fn labelled(labels: &[(&str, &str)]) -> PolicyGate {
     let mut gate = PolicyGate::new("gate", gate("true"));
@@ -44,27 +43,4 @@ fn kind_and_scope_come_from_labels() {
     assert_eq!(scope(&labelled(&[("kardinal.io/scope", "org")])), Scope::Org);
     assert_eq!(scope(&labelled(&[("kardinal.io/scope", "team")])), Scope::Team);
     assert_eq!(scope(&labelled(&[])), Scope::Team);
-}
-
-#[test]
-fn the_version_is_the_tag_or_the_commit() {
-    let check = |artifacts: serde_json::Value, expected: &str| {
-        let bundle = bundle(&json!({ "spec": { "artifacts": artifacts } }));
-        assert_eq!(version(&bundle.spec), expected);
-    };
-    let image = |reference: &str| json!({ "images": [{ "name": "a", "reference": reference }] });
-    check(image("ghcr.io/myorg/my-app:1.29.0"), "1.29.0");
-    check(image("localhost:5000/my-app:v2@sha256:0123456789abcdef"), "v2");
-    check(image("localhost:5000/my-app@sha256:0123456789abcdef"), "0123456789ab");
-    check(image("localhost:5000/my-app"), "");
-    check(json!({ "images": [], "gitCommit": { "repository": "r", "sha": "0123456789abcdef" } }), "01234567");
-}
-
-#[test]
-fn soaking_starts_when_the_last_upstream_is_verified() {
-    let door = door().verified(&[("eu", "2026-04-14T12:00:00Z"), ("us", "2026-04-14T13:50:00Z")]);
-    let now = at("2026-04-14T14:00:30Z");
-    assert_eq!(soak(&door.bundle, &door.upstreams, now).map(|soak| soak.as_secs()), Some(630));
-    assert_eq!(soak(&door.bundle, &["asia".to_owned()], now), None);
-    assert_eq!(soak(&door.bundle, &[], now), None);
 }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what the tests build is well-formed")]
 
-mod context;
+mod chains;
 mod door;
 mod gates;
 mod hostile;
@@ -10,3 +10,4 @@ mod lookahead;
 mod overrides;
 mod reasons;
 mod times;
+mod verdicts;

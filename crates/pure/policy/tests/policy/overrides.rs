@@ -30,7 +30,7 @@ fn the_first_that_holds_is_named() {
             given("bob", None, Some("2026-04-14T16:00:00Z")),
         ],
     ));
-    assert!(verdict.ready && !verdict.error);
+    assert!(verdict.is_open() && !verdict.is_unknown());
     assert_eq!(verdict.reason, "overridden by alice: incident of alice (until 2026-04-14T15:00:00Z)");
     assert_eq!(verdict.overridden.and_then(|given| given.created_by).as_deref(), Some("alice"));
     // Bob's holds an hour longer.
@@ -48,7 +48,7 @@ fn the_end_of_an_override_changes_nothing_when_the_gate_is_open_by_then() {
 #[test]
 fn an_override_without_end_never_changes() {
     let verdict = door().ask(&overridden("false", vec![given("alice", None, None)]));
-    assert!(verdict.ready);
+    assert!(verdict.is_open());
     assert_eq!(verdict.next_change, None);
     assert!(verdict.reason.ends_with("(without end)"), "{}", verdict.reason);
 }
@@ -57,6 +57,6 @@ fn an_override_without_end_never_changes() {
 fn a_broken_gate_can_be_overridden() {
     let verdict =
         door().ask(&overridden("nonsense(", vec![given("alice", None, Some("2026-04-14T15:00:00Z"))]));
-    assert!(verdict.ready && !verdict.error);
+    assert!(verdict.is_open() && !verdict.is_unknown());
     assert_eq!(verdict.next_change, Some(at("2026-04-14T15:00:00Z")));
 }

@@ -1,15 +1,13 @@
 //! Why a gate answers as it does.
 
-use kardinal_policy::{check_expression, detail};
+use kardinal_policy::check_expression;
 use serde_json::json;
 
-use super::door::{door, gate, gate_in};
+use super::door::{Door, door, gate, gate_in};
 
 #[test]
 fn reasons_show_the_values_that_decide() {
-    let door = door()
-        .with(&json!({ "metadata": { "labels": { "team": "core" } } }))
-        .verified(&[("staging", "2026-04-14T13:48:00Z")]);
+    let door = door().with_labels(&json!({ "team": "core" })).verified("2026-04-14T13:48:00Z");
     for (expression, ready, reason) in [
         ("!schedule.isWeekend", true, "schedule.isWeekend = false"),
         ("schedule.isWeekend", false, "schedule.isWeekend = false"),
@@ -40,7 +38,7 @@ fn reasons_show_the_values_that_decide() {
         ("false", false, "the expression reads no values"),
     ] {
         let verdict = door.says(expression);
-        assert_eq!((verdict.ready, verdict.reason.as_str()), (ready, reason), "{expression}");
+        assert_eq!((verdict.is_open(), verdict.reason.as_str()), (ready, reason), "{expression}");
     }
 }
 
@@ -68,7 +66,7 @@ fn errors_close_the_gate_in_one_line() {
         ("", "expected"),
     ] {
         let verdict = door().says(expression);
-        assert!(!verdict.ready && verdict.error, "{expression}: {}", verdict.reason);
+        assert!(!verdict.is_open() && verdict.is_unknown(), "{expression}: {}", verdict.reason);
         assert!(verdict.reason.starts_with("error: "), "{expression}: {}", verdict.reason);
         assert!(verdict.reason.contains(part), "{expression}: {}", verdict.reason);
         assert_eq!(verdict.reason.lines().count(), 1, "{expression}: {}", verdict.reason);
@@ -78,7 +76,7 @@ fn errors_close_the_gate_in_one_line() {
 #[test]
 fn an_unknown_time_zone_closes_the_gate() {
     let verdict = door().ask(&gate_in("Mars/Olympus", "true"));
-    assert!(!verdict.ready && verdict.error);
+    assert!(!verdict.is_open() && verdict.is_unknown());
     assert!(
         verdict.reason.contains("spec.timeZone: `Mars/Olympus` is not a time zone"),
         "{}",
@@ -88,18 +86,18 @@ fn an_unknown_time_zone_closes_the_gate() {
 
 #[test]
 fn a_wrong_expression_is_shown_with_a_caret() {
-    assert_eq!(check_expression("!schedule.isWeekend"), Ok(()));
-    let shown = check_expression("!schedule.isWekend").unwrap_err();
+    assert_eq!(check_expression::<Door>("!schedule.isWeekend"), Ok(()));
+    let shown = check_expression::<Door>("!schedule.isWekend").unwrap_err();
     assert!(shown.contains("spec.expression") && shown.contains("^^^"), "{shown}");
     let long = format!("{} && nonsense", "true && ".repeat(4000).trim_end_matches("&& "));
-    assert!(check_expression(&long).unwrap_err().len() < 4096);
+    assert!(check_expression::<Door>(&long).unwrap_err().len() < 4096);
 }
 
 #[test]
 fn reasons_stay_short() {
     let labels: serde_json::Map<String, serde_json::Value> =
         (0..20).map(|number| (format!("l{number}"), json!("\n".repeat(50)))).collect();
-    let door = door().with(&json!({ "metadata": { "labels": labels } }));
+    let door = door().with_labels(&json!(labels));
     let terms: Vec<String> = (0..20).map(|number| format!("bundle.labels.l{number}")).collect();
     for join in [" + ", " == \"\" && ", " == \"\" || "] {
         let reason = door.says(&format!("{} == \"\"", terms.join(join))).reason;
@@ -109,7 +107,7 @@ fn reasons_stay_short() {
 
 #[test]
 fn the_pull_request_tells_times_and_soaks() {
-    let door = door().verified(&[("staging", "2026-04-14T13:15:00Z")]);
+    let door = door().verified("2026-04-14T13:15:00Z");
     for (gate, expected) in [
         (gate("!schedule.isWeekend"), "Tuesday 14:00 UTC"),
         (gate_in("Europe/Berlin", "schedule.hour < 18 && !schedule.isWeekend"), "Tuesday 16:00 CEST"),
@@ -124,6 +122,6 @@ fn the_pull_request_tells_times_and_soaks() {
             "error: spec.timeZone: `Mars/Olympus` is not a time zone: use a name such as `UTC` or `Europe/Berlin`",
         ),
     ] {
-        assert_eq!(detail(&gate, &door.facts()), expected, "{}", gate.expression);
+        assert_eq!(door.detail(&gate), expected, "{}", gate.expression);
     }
 }

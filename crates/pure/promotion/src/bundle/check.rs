@@ -3,12 +3,13 @@
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline, PromotionStep};
 use kardinal_object::name_of;
-use kardinal_policy::{EnvironmentFacts, Facts, Scope, evaluate};
+use kardinal_policy::{Scope, evaluate};
 
 use super::gates::Templates;
 use super::refused::check_size;
 use super::route::Route;
 use super::{Snapshot, pipeline_name, translate};
+use crate::gate_context::{self, EnvironmentFacts};
 use crate::seal::{Door, Key, Place, trusted, trusted_previous};
 use kardinal_planner::problem::{Problem, listed};
 
@@ -88,24 +89,16 @@ fn denial(
         return Ok(None);
     }
     let upstreams: Vec<String> = stop.upstreams.iter().map(|&upstream| upstream.to_owned()).collect();
+    let environment = EnvironmentFacts { name, approval: stop.environment.approval(), upstreams: &upstreams };
     let mut tried = Vec::new();
     for permission in templates.permissions(name) {
         let (bundle, previous) = proven(snapshot, name)?;
-        let facts = Facts {
-            bundle: &bundle,
-            environment: EnvironmentFacts {
-                name,
-                approval: stop.environment.approval(),
-                upstreams: &upstreams,
-            },
-            previous: previous.as_ref(),
-            now: snapshot.now,
-        };
-        let verdict = evaluate(&permission.spec, &facts);
-        if verdict.ready {
+        let context = gate_context::of(&bundle, previous.as_ref(), environment, snapshot.now);
+        let gate = name_of(&permission.metadata);
+        let verdict = evaluate(gate, &permission.spec, &context);
+        if verdict.is_open() {
             return Ok(None);
         }
-        let gate = name_of(&permission.metadata);
         tried.push(format!("`{gate}` (`{}`): {}", permission.spec.expression, verdict.reason));
     }
     let guarded = format!("`{name}` may not be skipped: the organisation guards it with {}", listed(guards));

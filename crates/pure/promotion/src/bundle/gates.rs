@@ -1,6 +1,7 @@
 //! Which gate templates guard which environments.
 
 use kardinal_api::kardinal::{Bundle, BundleType, GateStage, Pipeline, PolicyGate, PromotionStep};
+use kardinal_object::created_at;
 use kardinal_policy::{
     GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, Scope, Target, applies_to, guards, is_organisations,
     is_skip_permission, is_template, speaks_for_organisation,
@@ -64,8 +65,9 @@ impl<'a> Templates<'a> {
         seen.sort_by_key(|gate| (namespace(gate), gate.metadata.name.as_deref().unwrap_or_default()));
         seen.dedup_by_key(|gate| (namespace(gate), gate.metadata.name.as_deref().unwrap_or_default()));
         let is_org = |gate: &PolicyGate| is_organisations(gate, policy_namespaces);
+        let created = created_at(&bundle.metadata);
         let holds =
-            |gate: &PolicyGate| !is_org(gate) || speaks_for_organisation(gate, policy_namespaces, bundle);
+            |gate: &PolicyGate| !is_org(gate) || speaks_for_organisation(gate, policy_namespaces, created);
         let (permissions, guards): (Vec<&PolicyGate>, Vec<&PolicyGate>) =
             seen.into_iter().partition(|gate| is_skip_permission(gate));
         Templates {

@@ -251,7 +251,7 @@ fn roll_back_one(
     }
     if let Some(Predecessor { bundle, version, .. }) = lost {
         let instead = match good {
-            Some(good) => format!("goes back to `{}` instead", kardinal_policy::version(&good.spec)),
+            Some(good) => format!("goes back to `{}` instead", crate::gate_context::version(&good.spec)),
             None => "keeps what has failed, for no other is known to be good there".to_owned(),
         };
         let message = format!(

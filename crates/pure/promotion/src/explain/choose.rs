@@ -149,7 +149,7 @@ pub(super) fn refused(world: &World<'_>, environment: &str) -> Vec<String> {
         .collect();
     refused.sort_by_key(|bundle| std::cmp::Reverse(age(&bundle.metadata)));
     let line = |bundle: &Bundle| {
-        let version = display_version(&kardinal_policy::version(&bundle.spec));
+        let version = display_version(&crate::gate_context::version(&bundle.spec));
         let name = name_of(&bundle.metadata);
         let reason = why(bundle).unwrap_or("the reason is not known");
         format!("{version} ({name}) does not come here: {reason}")

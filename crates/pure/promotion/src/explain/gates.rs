@@ -4,10 +4,10 @@ use kardinal_api::kardinal::{
     Approval, BUNDLE_LABEL, Bundle, ENVIRONMENT_LABEL, Environment, GateEvidence, GateResult, GateStage,
     PIPELINE_LABEL, PolicyGate, PromotionState, PromotionStep, SCOPE_LABEL,
 };
-use kardinal_object::{label_of, name_of};
+use kardinal_object::{created_at, label_of, name_of};
 use kardinal_policy::{
-    EnvironmentFacts, Facts, at_place, evaluate, guards, is_freeze, is_skip_permission, scope,
-    shows_organisation, speaks_for_organisation,
+    at_place, evaluate, guards, is_freeze, is_skip_permission, scope, shows_organisation,
+    speaks_for_organisation,
 };
 use serde_json::Value;
 
@@ -16,6 +16,7 @@ use super::{Gate, GateVerdict, World};
 use crate::bundle::{
     GATE_TEMPLATE_LABEL, Route, UPSTREAMS_ANNOTATION, last_verified, pipeline_name, template_of,
 };
+use crate::gate_context::{self, EnvironmentFacts};
 use crate::policy_gate::{Place, place_by_labels, place_in_graph};
 use crate::promotion_step::{is_behind, target, written_to};
 use crate::seal::{Door, sealed, sealed_previous};
@@ -160,27 +161,27 @@ fn asked<'a>(
             let step = journey.step.filter(|_| is_in_front(template));
             let target = step.map(|step| target(step, journey.bundle.spec.kind()));
             let template = target.map_or_else(|| template.clone(), |target| at_place(template, &target));
-            evaluate(&template.spec, &Facts { bundle: &bundle, environment, previous, now })
+            evaluate(&row.name, &template.spec, &gate_context::of(&bundle, previous, environment, now))
         }
         None => {
             let mut spec = gate.spec.clone();
             let given = template.filter(|template| template.metadata.name != gate.metadata.name);
             spec.overrides.extend(given.into_iter().flat_map(|template| template.spec.overrides.clone()));
             let previous = last_verified(&others, &place.environment);
-            evaluate(&spec, &Facts { bundle: &journey.bundle, environment, previous, now })
+            evaluate(&row.name, &spec, &gate_context::of(&journey.bundle, previous, environment, now))
         }
     };
-    row.verdict = if verdict.ready { GateVerdict::Pass } else { GateVerdict::Fail };
-    row.reason = verdict.reason;
+    row.verdict = if verdict.is_open() { GateVerdict::Pass } else { GateVerdict::Fail };
     row.changes_at = verdict.next_change;
-    if !verdict.ready {
-        row.eta = verdict.next_change;
-        row.basis = Some(match (verdict.next_change, verdict.error) {
+    if !verdict.is_open() {
+        row.eta = verdict.satisfied_at;
+        row.basis = Some(match (verdict.satisfied_at, verdict.is_unknown()) {
             (Some(_), _) => based_on(gate, &place.upstreams),
             (None, true) => "needs a person to correct the expression".to_owned(),
             (None, false) => "it does not open by itself".to_owned(),
         });
     }
+    row.reason = verdict.reason;
     row
 }
 
@@ -224,7 +225,7 @@ pub fn told_organisation(
 
 /// Whether a template speaks for the organisation about the journey's Bundle.
 fn speaks(world: &World<'_>, journey: &Journey<'_>, template: &PolicyGate) -> bool {
-    speaks_for_organisation(template, world.policy_namespaces, &journey.bundle)
+    speaks_for_organisation(template, world.policy_namespaces, created_at(&journey.bundle.metadata))
 }
 
 /// Whether a gate is asked before its environment changes.

@@ -119,7 +119,7 @@ fn start_anew(pipeline: &str, bundle: &Bundle) -> String {
 /// The same for a rollback. As long as it is there it is on its way, and the same is not made twice: it goes first.
 fn roll_back_anew(pipeline: &str, bundle: &Bundle, target: &str) -> String {
     let delete = ["kubectl", "delete", "bundles.kardinal.io", name_of(&bundle.metadata)].map(str::to_owned);
-    let version = kardinal_policy::version(&bundle.spec);
+    let version = crate::gate_context::version(&bundle.spec);
     let again = ["kardinal", "rollback", pipeline, "--env", target, "--to", &version].map(str::to_owned);
     let emergency = is_emergency(bundle).then(|| "--emergency".to_owned());
     format!("{} && {}", command(delete, bundle), command(again.into_iter().chain(emergency), bundle))

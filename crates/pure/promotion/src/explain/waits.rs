@@ -234,7 +234,7 @@ fn health(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
 
 /// What the environment shall run, and what was seen of it last.
 fn wanted(journey: &Journey<'_>, said: Option<&str>) -> String {
-    let version = display_version(&kardinal_policy::version(&journey.bundle.spec));
+    let version = display_version(&crate::gate_context::version(&journey.bundle.spec));
     format!("wants {version}: {}", said.unwrap_or("nothing was seen of the environment yet"))
 }
 

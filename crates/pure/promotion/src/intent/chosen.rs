@@ -19,7 +19,7 @@ pub fn chosen<'a>(bundles: &'a [Bundle], wanted: &str, environment: &str) -> Res
     let wanted = plain(wanted);
     let has_it = |bundle: &&Bundle| {
         bundle.metadata.deletion_timestamp.is_none()
-            && plain(&kardinal_policy::version(&bundle.spec)) == wanted
+            && plain(&crate::gate_context::version(&bundle.spec)) == wanted
     };
     let found: Vec<&Bundle> = bundles.iter().filter(has_it).collect();
     match found.as_slice() {

@@ -34,7 +34,7 @@ impl Content {
         let text = serde_json::to_string(&parts(bundle, kind)).unwrap_or_default();
         let digest = Sha256::digest(text.as_bytes());
         let digest = digest.iter().take(DIGEST).map(|byte| format!("{byte:02x}")).collect();
-        Content { version: kardinal_policy::version(&bundle.spec), digest }
+        Content { version: crate::gate_context::version(&bundle.spec), digest }
     }
 
     /// Whether this is what a record tells of. One from before records had a digest tells the version only.

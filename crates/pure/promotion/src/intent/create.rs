@@ -168,7 +168,7 @@ pub(super) fn in_time(head: &str, others: &[&Bundle], now: Timestamp) -> String 
 
 /// `my-app-v1-29-0`, or `my-app-config-abc123de`: what a Bundle is called after, in no more than `limit` characters.
 pub(super) fn name_head(pipeline: &str, spec: &BundleSpec, limit: usize) -> String {
-    let version = kardinal_policy::version(spec);
+    let version = crate::gate_context::version(spec);
     let head = match spec.kind() {
         BundleType::Config => format!("{pipeline}-config-{version}"),
         BundleType::Image | BundleType::Mixed => format!("{pipeline}-v{}", version.trim_start_matches('v')),

@@ -43,7 +43,7 @@ pub enum Objection {
 impl Objection {
     /// The objection as an answer to whoever wants a Bundle to come to an environment.
     pub(super) fn problem(self, wanted: &Bundle, environment: &str) -> Problem {
-        let version = kardinal_policy::version(&wanted.spec);
+        let version = crate::gate_context::version(&wanted.spec);
         let (message, hint) = match self {
             Objection::Failed(bundle, said) => {
                 let said = said.map(|said| format!(": {said}")).unwrap_or_default();

@@ -140,7 +140,7 @@ impl Ledger {
     /// write down contents took several builds of a version for one.
     pub(super) fn decides(&self, own: &Content, good: Option<&Bundle>) -> bool {
         let is_blank = self.below.is_empty() && self.forgotten_until.is_some();
-        let is_other_build = good.is_some_and(|good| kardinal_policy::version(&good.spec) == own.version);
+        let is_other_build = good.is_some_and(|good| crate::gate_context::version(&good.spec) == own.version);
         let cannot_tell = is_other_build && self.below.iter().any(|one| one.content.is_none());
         !is_blank && !cannot_tell
     }

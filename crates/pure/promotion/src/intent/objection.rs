@@ -49,7 +49,7 @@ fn is_taken_back_by(wish: &Wish<'_>, source: &Bundle, rollback: &Presence) -> bo
     // A record of another kind of things knows the version only.
     let is_there = match rollback.kind == kind {
         true => Ledger::of(rollback, wish.bundles).holds(&Content::of(source, kind)),
-        false => rollback.version == kardinal_policy::version(&source.spec),
+        false => rollback.version == crate::gate_context::version(&source.spec),
     };
     if is_there {
         return false;
@@ -63,7 +63,7 @@ fn is_taken_back_by(wish: &Wish<'_>, source: &Bundle, rollback: &Presence) -> bo
     let is_vague = rollback.kind != kind || rollback.content.is_none();
     let brought = wish.bundles.iter().filter(here);
     let brought =
-        brought.filter(|bundle| is_vague && kardinal_policy::version(&bundle.spec) == rollback.version);
+        brought.filter(|bundle| is_vague && crate::gate_context::version(&bundle.spec) == rollback.version);
     let brought_at = brought.map(|bundle| came(bundle, wish.environment)).max().flatten();
     let is_since = |bundle: &Bundle| brought_at.is_some() && came(bundle, wish.environment) > brought_at;
     let mut same = wish.bundles.iter().filter(here).filter(|bundle| parts(bundle, kind) == content);

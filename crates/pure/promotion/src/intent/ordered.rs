@@ -44,9 +44,9 @@ impl Ordered {
         Ordered {
             outcome,
             bundle: name_of(&bundle.metadata).to_owned(),
-            version: kardinal_policy::version(&bundle.spec),
+            version: crate::gate_context::version(&bundle.spec),
             environment: environment.to_owned(),
-            takes_back: older.map(|bundle| kardinal_policy::version(&bundle.spec)),
+            takes_back: older.map(|bundle| crate::gate_context::version(&bundle.spec)),
         }
     }
 

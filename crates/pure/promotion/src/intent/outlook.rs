@@ -64,7 +64,7 @@ pub fn outlook(
         let lost = gone(pipeline, bundles, environment, kind);
         let present = History::of(bundles, environment, kind).present().filter(|_| lost.is_none());
         let (from, to) = present.map_or_else(
-            || (lost.map(|one| one.version.clone()), kardinal_policy::version(&bundle.spec)),
+            || (lost.map(|one| one.version.clone()), crate::gate_context::version(&bundle.spec)),
             |present| {
                 let (from, to) = told_apart(present, bundle);
                 (Some(from), to)
@@ -89,7 +89,7 @@ pub fn outlook(
 /// The versions of two Bundles: with their digests, where only these tell that they carry something else.
 fn told_apart(from: &Bundle, to: &Bundle) -> (String, String) {
     let kind = to.spec.kind();
-    let (old, new) = (kardinal_policy::version(&from.spec), kardinal_policy::version(&to.spec));
+    let (old, new) = (crate::gate_context::version(&from.spec), crate::gate_context::version(&to.spec));
     if old != new || parts(from, kind) == parts(to, kind) {
         return (old, new);
     }

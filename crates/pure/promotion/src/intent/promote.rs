@@ -70,7 +70,7 @@ fn of_upstreams<'a>(wish: &Wish<'a>, upstreams: &[&str]) -> Result<&'a Bundle, P
             return Err(nothing(format!("`{upstream}` has `{name}` now, which is not verified there"), wish));
         }
         had.extend(here.iter().map(|bundle| {
-            format!("`{upstream}` has {}", listed([kardinal_policy::version(&bundle.spec).as_str()]))
+            format!("`{upstream}` has {}", listed([crate::gate_context::version(&bundle.spec).as_str()]))
         }));
         candidates = Some(match candidates {
             None => here,

@@ -109,7 +109,7 @@ fn chosen<'a>(
 fn fallback<'a>(wish: &Wish<'a>, current: &Bundle, history: &History<'a>) -> Result<&'a Bundle, Problem> {
     let (environment, name) = (wish.environment, name_of(&current.metadata));
     if taken_back(current).is_some() && is_under_way(current, environment) && !wish.force {
-        let version = kardinal_policy::version(&current.spec);
+        let version = crate::gate_context::version(&current.spec);
         let message = format!(
             "`{name}` is bringing `{environment}` back to `{version}` now, and is not verified there yet"
         );
@@ -151,7 +151,7 @@ fn skipped(environment: &str, lost: &Predecessor, good: Option<&Bundle>) -> Prob
     let hint = match good {
         Some(good) => format!(
             "`--force` goes further back, to `{}` of `{}`; `--to` chooses another",
-            kardinal_policy::version(&good.spec),
+            crate::gate_context::version(&good.spec),
             name_of(&good.metadata)
         ),
         None => "create a Bundle with that version: `kardinal create bundle`".to_owned(),

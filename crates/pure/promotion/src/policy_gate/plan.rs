@@ -5,14 +5,15 @@ use kardinal_api::kardinal::Pipeline;
 use kardinal_api::kardinal::{GateStage, PromotionState};
 use kardinal_api::{Bundle, PolicyGate, PolicyGateSpec, PolicyGateStatus};
 use kardinal_graph::GRAPH_ANNOTATION;
-use kardinal_object::{label_of, whole_second};
+use kardinal_object::{label_of, name_of, whole_second};
 use kardinal_policy::{
-    EnvironmentFacts, Facts, GATE_TEMPLATE_LABEL, Verdict, check_expression, check_recheck_interval,
-    evaluate, is_freeze, names_something, recheck_interval, time_zone,
+    CLOSED, Decision, GATE_TEMPLATE_LABEL, Verdict, check_recheck_interval, evaluate, is_freeze,
+    names_something, recheck_interval, time_zone,
 };
 
 use super::{COMPILED, GUARDS, Place, READY, guards_nothing};
 use crate::bundle::is_finished;
+use crate::gate_context::{self, EnvironmentFacts, check_expression};
 use kardinal_planner::condition::{self, NewCondition, Note, Truth};
 
 /// An answer that has just changed is left standing for so long.
@@ -124,18 +125,19 @@ fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {
     let verdict = match &snapshot.authority {
         _ if snapshot.is_withdrawn => withdrawn(gate, now),
         Some(Authority { template, bundle, previous }) => {
-            evaluate(&template.spec, &Facts { bundle, environment, previous: *previous, now })
+            let context = gate_context::of(bundle, *previous, environment, now);
+            evaluate(name_of(&template.metadata), &template.spec, &context)
         }
         None => {
-            let facts = Facts { bundle, environment, previous: snapshot.previous, now };
-            evaluate(&with_overrides(snapshot), &facts)
+            let context = gate_context::of(bundle, snapshot.previous, environment, now);
+            evaluate(title(gate), &with_overrides(snapshot), &context)
         }
     };
     let old = gate.status.clone().unwrap_or_default();
     let recheck = recheck_interval(&gate.spec);
     let mut status = PolicyGateStatus {
         observed_generation: gate.metadata.generation,
-        ready: Some(verdict.ready),
+        ready: Some(verdict.is_open()),
         reason: Some(verdict.reason.clone()),
         last_evaluated_at: Some(whole_second(now)),
         next_change_at: verdict.next_change.map(second_after),
@@ -152,12 +154,17 @@ fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {
     };
     let again = last.saturating_add(recheck).unwrap_or(Timestamp::MAX);
     // Only an answer that has just changed is given a pause, so that every other change is seen on time.
-    let flipped = old.ready.is_some_and(|before| before != verdict.ready);
+    let flipped = old.ready.is_some_and(|before| before != verdict.is_open());
     let pause = if flipped { MIN_PAUSE } else { SignedDuration::ZERO };
     let earliest = last.saturating_add(pause).unwrap_or(Timestamp::MAX);
     let wake = verdict.next_change.map_or(again, |change| change.max(earliest).min(again));
     status.conditions = vec![condition.since(&old.conditions, gate.metadata.generation, now)];
     Plan { status: fresh.is_none().then_some(status), wake: Some(wake), notes }
+}
+
+/// The name that people know a gate by: that of its template.
+fn title(gate: &PolicyGate) -> &str {
+    label_of(&gate.metadata, GATE_TEMPLATE_LABEL).unwrap_or(name_of(&gate.metadata))
 }
 
 /// The answer for a gate that the organisation has deleted: what was copied from it is nobody's word. One that was closed
@@ -177,7 +184,10 @@ fn withdrawn(gate: &PolicyGate, now: Timestamp) -> Verdict {
             "the organisation has deleted its gate `{name}`: unless it comes back, it holds until {until}"
         ),
     };
-    Verdict { ready, reason, overridden: None, error: false, next_change: (!ready).then_some(until) }
+    match ready {
+        true => Verdict::allow(reason, None),
+        false => Verdict::closed(name, reason, Some(until)),
+    }
 }
 
 /// Whether an instance has told that its gate is deleted and holds nobody any more.
@@ -227,8 +237,8 @@ fn notes(old: &PolicyGateStatus, verdict: &Verdict) -> Vec<Note> {
     let note = |warning, reason: &str| {
         vec![Note { warning, reason: reason.to_owned(), message: verdict.reason.clone() }]
     };
-    match (old.ready, verdict.ready) {
-        _ if verdict.error && !(was_error && same) => note(true, "GateError"),
+    match (old.ready, verdict.is_open()) {
+        _ if verdict.is_unknown() && !(was_error && same) => note(true, "GateError"),
         (None | Some(false), true) => note(false, "GateOpened"),
         (Some(true), false) => note(false, "GateClosed"),
         _ => Vec::new(),
@@ -312,18 +322,18 @@ fn problem(spec: &PolicyGateSpec) -> Option<String> {
 }
 
 fn ready_condition(spec: &PolicyGateSpec, verdict: &Verdict, is_withdrawn: bool) -> NewCondition {
-    let reason = match verdict {
-        Verdict { error: true, .. } => "Error",
-        Verdict { overridden: Some(_), .. } => "Overridden",
+    let reason = match verdict.decision {
+        Decision::Unknown => "Error",
+        _ if verdict.overridden.is_some() => "Overridden",
         _ if is_withdrawn => DELETED,
-        Verdict { ready: true, .. } => "Open",
-        _ => "Closed",
+        Decision::Allow => "Open",
+        Decision::Wait | Decision::Deny => CLOSED,
     };
-    let message = match spec.message.as_deref().filter(|_| !verdict.ready) {
+    let message = match spec.message.as_deref().filter(|_| !verdict.is_open()) {
         Some(message) => format!("{message} ({})", verdict.reason),
         None => verdict.reason.clone(),
     };
-    NewCondition::new(READY, Truth::from(verdict.ready), reason, message)
+    NewCondition::new(READY, Truth::from(verdict.is_open()), reason, message)
 }
 
 /// The time of a change is rounded up, so that the change has happened when it is reached.

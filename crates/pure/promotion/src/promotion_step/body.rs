@@ -77,7 +77,7 @@ fn strange(snapshot: &Snapshot<'_>) -> Option<String> {
 
 /// The version as people say it: a tag that is a bare number gets its `v`.
 fn version(bundle: &Bundle) -> String {
-    let version = kardinal_policy::version(&bundle.spec);
+    let version = crate::gate_context::version(&bundle.spec);
     let first = bundle.spec.artifacts.images.first();
     let is_tag = first.is_some_and(|image| image.reference.contains(&format!(":{version}")));
     if is_tag && version.starts_with(|first: char| first.is_ascii_digit()) {

@@ -269,7 +269,7 @@ fn edit(
 
 /// Text in the settings of a task may speak of the promotion: `{version}`, `{bundle}` and `{environment}`.
 fn fill(text: &str, step: &PromotionStep, bundle: &Bundle) -> String {
-    text.replace("{version}", &kardinal_policy::version(&bundle.spec))
+    text.replace("{version}", &crate::gate_context::version(&bundle.spec))
         .replace("{bundle}", &step.spec.bundle_ref)
         .replace("{environment}", &step.spec.environment)
 }

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
 use kardinal_manifest::Image;
 use kardinal_object::name_of;
-use kardinal_policy::{EnvironmentFacts, Facts};
 
 use super::ImageMove;
+use crate::gate_context::{self, EnvironmentFacts};
 use crate::policy_gate::Place;
 
 /// Why everything is held.
@@ -47,7 +47,7 @@ pub fn gate_texts(
             approval: step.spec.approval.unwrap_or_default(),
             upstreams: place.map(|place| place.upstreams.as_slice()).unwrap_or_default(),
         };
-        kardinal_policy::detail(&gate.spec, &Facts { bundle, environment, previous, now })
+        kardinal_policy::detail(&gate.spec, &gate_context::of(bundle, previous, environment, now))
     };
     gates
         .iter()

@@ -61,7 +61,7 @@ pub(super) fn blocker(snapshot: &Snapshot<'_>) -> Option<Wait> {
 /// The gates that are closed, by the names that people know.
 pub(super) fn closed(snapshot: &Snapshot<'_>) -> Vec<Wait> {
     let closed = required(snapshot).filter(|gate| !gate.is_open(snapshot.step, snapshot.now));
-    closed.map(|gate| gate.wait()).collect()
+    closed.flat_map(|gate| gate.waits()).collect()
 }
 
 /// What the gates said at the moment the promotion passed them.
@@ -165,7 +165,11 @@ fn during(organisation: &Organisation, at: Timestamp, now: Timestamp) -> Vec<Ans
         return first;
     }
     let last = organisation.at(end);
-    first.into_iter().zip(last).map(|(first, last)| if last.ready { last } else { first }).collect()
+    first
+        .into_iter()
+        .zip(last)
+        .map(|(first, last)| if last.verdict.is_open() { last } else { first })
+        .collect()
 }
 
 /// What else a merge has passed over.
@@ -276,14 +280,14 @@ impl<'a> Gate<'a> {
 
     fn reason(&self) -> Option<&'a str> {
         match self.source {
-            Source::Organisation(answer) => Some(&answer.reason),
+            Source::Organisation(answer) => Some(&answer.verdict.reason),
             Source::Instance(found) => found?.status.as_ref()?.reason.as_deref(),
         }
     }
 
     fn is_open(&self, step: &PromotionStep, now: Timestamp) -> bool {
         match self.source {
-            Source::Organisation(answer) => answer.ready,
+            Source::Organisation(answer) => answer.verdict.is_open(),
             Source::Instance(found) => {
                 found.is_some_and(|gate| is_ready(gate) || is_overridden(gate, step, now))
             }
@@ -309,17 +313,21 @@ impl<'a> Gate<'a> {
     }
 
     /// What is waited for while it is closed.
-    fn wait(&self) -> Wait {
-        let title = self.title();
+    fn waits(&self) -> Vec<Wait> {
         match self.source {
-            Source::Organisation(answer) => why::closed(title, &answer.reason, answer.opens_at),
-            Source::Instance(None) => why::gate(title, why::reason::MISSING, "it does not exist"),
-            Source::Instance(Some(gate)) => {
-                let reason = self.reason().or(gate.spec.message.as_deref()).unwrap_or("it is closed");
-                let opens_at = gate.status.as_ref().and_then(|status| status.next_change_at);
-                why::closed(title, reason, opens_at)
+            Source::Organisation(answer) => answer.verdict.why.clone(),
+            Source::Instance(None) => {
+                vec![why::gate(self.title(), why::reason::MISSING, "it does not exist")]
             }
+            Source::Instance(Some(gate)) => vec![self.closed(gate)],
         }
+    }
+
+    /// What is waited for while an instance says no.
+    fn closed(&self, gate: &PolicyGate) -> Wait {
+        let reason = self.reason().or(gate.spec.message.as_deref()).unwrap_or("it is closed");
+        let opens_at = gate.status.as_ref().and_then(|status| status.next_change_at);
+        why::closed(self.title(), reason, opens_at)
     }
 
     /// The answer in one word.
@@ -352,7 +360,7 @@ impl<'a> Gate<'a> {
             return Some(why::gate(title, why::reason::NOT_ASKED, "it was not evaluated yet"));
         };
         if !is_ready(gate) {
-            return Some(self.wait());
+            return Some(self.closed(gate));
         }
         let longest = freshness(&gate.spec);
         let age = now.duration_since(asked);

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::{Approval, Bundle, GateStage, Pipeline, PolicyGate, PromotionStep};
-use kardinal_object::name_of;
+use kardinal_object::{created_at, name_of};
 use kardinal_planner::why::Wait;
 use kardinal_policy::{
-    EnvironmentFacts, Facts, at_place, decide, detail, guards, is_skip_permission, recheck_interval,
-    shows_organisation, speaks_for_organisation,
+    Verdict, at_place, decide, detail, guards, is_skip_permission, recheck_interval, shows_organisation,
+    speaks_for_organisation,
 };
 
 use super::check::Checked;
@@ -19,6 +19,7 @@ use super::draft::Draft;
 use super::target::{target, written_to};
 use super::{Effect, ForgeEffect, GitEffect, Plan, Snapshot, StepEffect, pending, why};
 use crate::bundle::{Route, is_made_from, template_of};
+use crate::gate_context::{self, EnvironmentFacts};
 use crate::policy_gate::is_released;
 use crate::seal::{Door, Key, trusted, trusted_previous};
 
@@ -53,15 +54,12 @@ pub(super) struct Answer {
     pub(super) name: String,
     pub(super) namespace: String,
     pub(super) expression: String,
-    pub(super) ready: bool,
-    pub(super) reason: String,
+    pub(super) verdict: Verdict,
     /// What a pull request says about it.
     pub(super) detail: String,
     pub(super) asked_at: Timestamp,
     /// When somebody last wrote what the gate asks.
     pub(super) changed_at: Option<Timestamp>,
-    /// When a closed gate opens by itself.
-    pub(super) opens_at: Option<Timestamp>,
     /// When to ask again although nothing else happens.
     wake: Timestamp,
 }
@@ -141,20 +139,19 @@ impl Asked {
     fn answer(&self, bundle: &Bundle, previous: Option<&Bundle>, now: Timestamp) -> Answer {
         let Asked { template, environment, approval, upstreams } = self;
         let environment = EnvironmentFacts { name: environment, approval: *approval, upstreams };
-        let facts = Facts { bundle, environment, previous, now };
-        let verdict = decide(&template.spec, &facts);
+        let context = gate_context::of(bundle, previous, environment, now);
+        let name = name_of(&template.metadata);
+        let verdict = decide(name, &template.spec, &context);
         let again = now.saturating_add(recheck_interval(&template.spec)).unwrap_or(Timestamp::MAX);
         Answer {
-            name: name_of(&template.metadata).to_owned(),
+            name: name.to_owned(),
             namespace: template.metadata.namespace.clone().unwrap_or_default(),
             expression: template.spec.expression.clone(),
-            ready: verdict.ready,
-            opens_at: verdict.next_change.filter(|_| !verdict.ready),
-            reason: verdict.reason,
-            detail: detail(&template.spec, &facts),
+            detail: detail(&template.spec, &context),
             asked_at: now,
             changed_at: changed_at(template),
             wake: verdict.next_change.map_or(again, |change| change.min(again)),
+            verdict,
         }
     }
 }
@@ -171,7 +168,8 @@ fn changed_at(gate: &PolicyGate) -> Option<Timestamp> {
 fn in_question<'a>(ground: &Ground<'a>) -> Vec<&'a PolicyGate> {
     let Ground { step, bundle, gates, policy_namespaces, .. } = *ground;
     let counts = |gate: &&PolicyGate| {
-        speaks_for_organisation(gate, policy_namespaces, bundle) && !is_skip_permission(gate)
+        speaks_for_organisation(gate, policy_namespaces, created_at(&bundle.metadata))
+            && !is_skip_permission(gate)
     };
     let target = target(step, bundle.spec.kind());
     let may_guard = |gate: &&PolicyGate| match gate.spec.when.unwrap_or_default() {
@@ -299,8 +297,7 @@ pub(super) fn blocker(snapshot: &Snapshot<'_>) -> Option<Wait> {
         Ok(organisation) => organisation,
         Err(unknown) => return Some(why::unknown_gates(unknown)),
     };
-    let closed = organisation.answers().iter().find(|answer| !answer.ready)?;
-    Some(why::closed(&closed.name, &closed.reason, closed.opens_at))
+    organisation.answers().iter().find_map(|answer| answer.verdict.why.first()).cloned()
 }
 
 /// The plan of a step that cannot know what the organisation says, and so does nothing at all.

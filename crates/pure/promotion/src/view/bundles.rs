@@ -51,7 +51,7 @@ pub fn bundle_row(bundle: &Bundle) -> BundleRow {
     let origin = bundle.spec.provenance.clone().unwrap_or_default();
     BundleRow {
         name: name_of(&bundle.metadata).to_owned(),
-        version: kardinal_policy::version(&bundle.spec),
+        version: crate::gate_context::version(&bundle.spec),
         kind: bundle.spec.kind(),
         phase: phase_of(bundle),
         target: bundle.spec.intent.as_ref().and_then(|intent| intent.target.clone()),

@@ -123,7 +123,7 @@ fn past(bundles: &[Bundle]) -> Vec<Past> {
     });
     let told = |(bundle, environment, record): (&Bundle, &String, &EnvironmentStatus)| Past {
         bundle: name_of(&bundle.metadata).to_owned(),
-        version: kardinal_policy::version(&bundle.spec),
+        version: crate::gate_context::version(&bundle.spec),
         environment: environment.clone(),
         rollback: is_rollback(bundle),
         outcome: outcome(bundle, record),

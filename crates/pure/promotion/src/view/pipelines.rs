@@ -158,7 +158,7 @@ fn beside(world: &World<'_>, promotion: &Promotion, coming: &Bundle) -> Option<P
     let entry = entry(before, &promotion.environment);
     Some(Present {
         kind,
-        version: kardinal_policy::version(&before.spec),
+        version: crate::gate_context::version(&before.spec),
         bundle: name_of(&before.metadata).to_owned(),
         deleted: false,
         verified_at: entry.and_then(|entry| entry.verified_at),

@@ -107,7 +107,7 @@ fn check_type(arguments: &CreateBundleArguments, bundle: &Bundle) -> Result<(), 
 
 fn told(arguments: &CreateBundleArguments, bundle: &Bundle) -> String {
     let name = bundle.metadata.name.as_deref().unwrap_or_default();
-    let version = display_version(&kardinal_policy::version(&bundle.spec));
+    let version = display_version(&kardinal_promotion::gate_context::version(&bundle.spec));
     let pipeline = &arguments.pipeline;
     if arguments.dry_run {
         return format!("Bundle \"{name}\" ({version}) would be created\n");

@@ -117,7 +117,7 @@ impl Life {
 
     /// Lets a Bundle arrive; tells its version.
     fn bring(&mut self, bundle: Bundle, environment: &str) -> String {
-        let version = kardinal_policy::version(&bundle.spec);
+        let version = crate::gate_context::version(&bundle.spec);
         self.time();
         let index = self.add(bundle);
         let at = ALL.iter().position(|name| *name == environment).unwrap();
@@ -158,9 +158,9 @@ impl Life {
         let at = now() + SignedDuration::from_mins(self.minutes);
         let wish = Wish { pipeline: &self.pipeline, environment, bundle, bundles: &bundles, force };
         match promote(&wish, at) {
-            Ok(Answer::New(bundle)) => format!("new {}", kardinal_policy::version(&bundle.spec)),
-            Ok(Answer::There(bundle)) => format!("there {}", kardinal_policy::version(&bundle.spec)),
-            Ok(Answer::OnItsWay(bundle)) => format!("coming {}", kardinal_policy::version(&bundle.spec)),
+            Ok(Answer::New(bundle)) => format!("new {}", crate::gate_context::version(&bundle.spec)),
+            Ok(Answer::There(bundle)) => format!("there {}", crate::gate_context::version(&bundle.spec)),
+            Ok(Answer::OnItsWay(bundle)) => format!("coming {}", crate::gate_context::version(&bundle.spec)),
             Err(problem) => format!("{}: {}", problem.field, problem.message),
         }
     }
@@ -234,7 +234,7 @@ fn a_rollback_to_what_failed_or_was_taken_back_needs_force() {
     assert_eq!(problem.field, FORCE);
     assert!(problem.message.contains("`3` has failed in `prod`"), "{problem}");
     assert!(problem.hint.as_deref().unwrap().contains("--force"), "{problem}");
-    assert_eq!(kardinal_policy::version(&life.wish("prod", Some("3"), true).unwrap().spec), "3");
+    assert_eq!(crate::gate_context::version(&life.wish("prod", Some("3"), true).unwrap().spec), "3");
     life.back("prod");
     let problem = life.wish("prod", Some("2"), false).unwrap_err();
     assert!(problem.field == FORCE && problem.message.contains("`2` was taken back in `prod`"), "{problem}");
@@ -322,7 +322,7 @@ fn after_a_rollback_of_all_environments_promote_does_not_bring_the_version_back(
         for environment in environments {
             let bundles: Vec<&Bundle> = life.bundles.iter().collect();
             let present = History::latest(&bundles, environment).unwrap().present().unwrap();
-            if kardinal_policy::version(&present.spec) == "2" {
+            if crate::gate_context::version(&present.spec) == "2" {
                 assert_eq!(life.back(environment), "1");
             }
         }
@@ -417,7 +417,10 @@ fn images_and_configuration_have_histories_of_their_own() {
     let hint = problem.hint.unwrap_or_default();
     assert!(hint.contains("`--to 1` takes back what `prod` has of another kind"), "{hint}");
     let back = life.wish("prod", Some("1"), false).unwrap();
-    assert_eq!((back.spec.kind(), kardinal_policy::version(&back.spec).as_str()), (BundleType::Image, "1"));
+    assert_eq!(
+        (back.spec.kind(), crate::gate_context::version(&back.spec).as_str()),
+        (BundleType::Image, "1")
+    );
     assert_eq!(back.spec.provenance.unwrap().rollback_of.as_deref(), Some("2"));
 }
 
@@ -434,7 +437,7 @@ fn clocks_that_differ_do_not_turn_the_order_round() {
     (entry.promoted_at, entry.verified_at) = (Some(early), Some(early));
     let bundles: Vec<&Bundle> = life.bundles.iter().collect();
     let present = History::latest(&bundles, "prod").unwrap().present().unwrap();
-    assert_eq!(kardinal_policy::version(&present.spec), "1");
+    assert_eq!(crate::gate_context::version(&present.spec), "1");
 }
 
 #[test]
@@ -548,7 +551,7 @@ fn after_a_rejected_rollback_promote_and_rollback_say_the_same() {
     assert_eq!(format!("{}: {}", problem.field, problem.message), forward);
     assert!(forward.starts_with("force: `1` has failed in `prod`, with `my-app-v1-rollback-"), "{forward}");
     let forced = life.wish("prod", None, true).unwrap();
-    assert_eq!(kardinal_policy::version(&forced.spec), "1");
+    assert_eq!(crate::gate_context::version(&forced.spec), "1");
     assert_eq!(life.forward("prod", None, true), "new 1");
 }
 
@@ -564,13 +567,13 @@ fn a_second_rollback_while_one_is_under_way_makes_no_second_bundle() {
     life.set(index, "prod", PromotionState::WaitingForMerge, false);
     assert_eq!(life.wish("prod", None, false).unwrap_err().message, coming, "its pull request is open");
     let other = life.wish("prod", Some("1"), false).unwrap();
-    assert_eq!(kardinal_policy::version(&other.spec), "1", "another version is another wish");
+    assert_eq!(crate::gate_context::version(&other.spec), "1", "another version is another wish");
     // It is in, but not yet verified: to go further back has to be meant.
     life.set(index, "prod", PromotionState::HealthChecking, true);
     let problem = life.wish("prod", None, false).unwrap_err();
     assert_eq!(problem.field, FORCE);
     assert!(problem.message.contains("back to `2` now, and is not verified there yet"), "{problem}");
-    assert_eq!(kardinal_policy::version(&life.wish("prod", None, true).unwrap().spec), "1");
+    assert_eq!(crate::gate_context::version(&life.wish("prod", None, true).unwrap().spec), "1");
 }
 
 #[test]
@@ -610,7 +613,7 @@ fn the_past_is_told_in_the_order_in_which_it_happened() {
     ];
     assert_eq!(told, wanted);
     // A rejection has a time of its own: somebody closed the pull request when the next version was in.
-    let name = |bundle: &Bundle| kardinal_policy::version(&bundle.spec);
+    let name = |bundle: &Bundle| crate::gate_context::version(&bundle.spec);
     let after = life.bundles.iter().find(|one| name(one) == "5").unwrap().status.clone().unwrap();
     let after = after.environments["prod"].verified_at.unwrap() + SignedDuration::from_secs(1);
     let rejected = life.bundles.iter().position(|one| name(one) == "4").unwrap();

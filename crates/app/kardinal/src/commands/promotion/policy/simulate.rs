@@ -4,13 +4,12 @@ use std::fmt::Write as _;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use kardinal_api::kardinal::{
-    Bundle, BundleSpec, PIPELINE_LABEL, Pipeline, PolicyGate, PolicyGateSpec, PromotionState,
-};
+use kardinal_api::kardinal::{Bundle, BundleSpec, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionState};
 use kardinal_object::name_of;
-use kardinal_policy::{EnvironmentFacts, Facts, Scope, evaluate, joint_window, parse_when, time_zone};
+use kardinal_policy::{Question, Scope, Verdict, all, evaluate, joint_window, parse_when, time_zone};
 use kardinal_promotion::bundle::{Route, Template, Templates, last_verified};
 use kardinal_promotion::explain::{display_version, roughly, told_organisation};
+use kardinal_promotion::gate_context::{self, EnvironmentFacts, GateContext};
 use kardinal_promotion::intent::{bundle_named, environment_named, pipelines_with};
 use kube::api::ListParams;
 use serde::Serialize;
@@ -107,8 +106,8 @@ fn simulate(seen: &Seen, arguments: &SimulateArguments, time: Timestamp) -> Resu
         approval: stop.map(|stop| stop.environment.approval()).unwrap_or_default(),
         upstreams: &upstreams,
     };
-    let facts = |scope: Scope| told.facts(scope, environment, time);
-    let (team, organisation) = (facts(Scope::Team), facts(Scope::Org));
+    let context = |scope: Scope| told.context(scope, environment, time);
+    let (team, organisation) = (context(Scope::Team), context(Scope::Org));
     let gates: Vec<&PolicyGate> = seen.gates.iter().collect();
     // Gates that are newer than the Bundle are asked as well: the question is what they would say.
     let mut anew = bundle.clone();
@@ -116,34 +115,36 @@ fn simulate(seen: &Seen, arguments: &SimulateArguments, time: Timestamp) -> Resu
     let policy_namespaces = &arguments.policies.policy_namespaces;
     let templates = Templates::collect(&seen.pipeline, &anew, &gates, policy_namespaces);
     let guarding = templates.guarding(&arguments.env);
-    let asked: Vec<(&Template<'_>, &Facts<'_>)> = guarding
+    let questions: Vec<Question<'_, GateContext>> = guarding
         .iter()
-        .map(|template| (template, if template.scope == Scope::Org { &organisation } else { &team }))
+        .map(|template| Question {
+            name: template.name(),
+            gate: &template.gate.spec,
+            context: if template.scope == Scope::Org { &organisation } else { &team },
+        })
         .collect();
-    let answers: Vec<Answer> = asked.iter().map(|(template, facts)| answer(template, facts)).collect();
-    let specs: Vec<(&PolicyGateSpec, &Facts<'_>)> =
-        asked.iter().map(|(template, facts)| (&template.gate.spec, *facts)).collect();
-    let is_open = answers.iter().all(|answer| answer.pass);
+    let verdicts: Vec<Verdict> =
+        questions.iter().map(|asked| evaluate(asked.name, asked.gate, asked.context)).collect();
+    let is_open = all(verdicts.iter().cloned()).is_open();
     Ok(Simulation {
         pipeline: seen.pipeline.metadata.name.clone().unwrap_or_default(),
         environment: arguments.env.clone(),
-        version: Some(kardinal_policy::version(&bundle.spec)).filter(|version| !version.is_empty()),
+        version: Some(gate_context::version(&bundle.spec)).filter(|version| !version.is_empty()),
         time,
         result: if is_open { "PASS" } else { BLOCKED },
-        next_window: if is_open { None } else { joint_window(&specs, time) },
-        gates: answers,
+        next_window: if is_open { None } else { joint_window(&questions, time) },
+        gates: guarding.iter().zip(verdicts).map(|(template, verdict)| answer(template, verdict)).collect(),
     })
 }
 
-fn answer(template: &Template<'_>, facts: &Facts<'_>) -> Answer {
-    let verdict = evaluate(&template.gate.spec, facts);
+fn answer(template: &Template<'_>, verdict: Verdict) -> Answer {
     Answer {
         name: template.name().to_owned(),
         scope: template.scope.as_str(),
-        pass: verdict.ready,
+        pass: verdict.is_open(),
+        message: template.gate.spec.message.clone().filter(|_| !verdict.is_open()),
+        opens: verdict.satisfied_at,
         reason: verdict.reason,
-        message: template.gate.spec.message.clone().filter(|_| !verdict.ready),
-        opens: verdict.next_change.filter(|_| !verdict.ready),
     }
 }
 
@@ -198,12 +199,12 @@ impl Told {
         }
     }
 
-    fn facts<'a>(&'a self, scope: Scope, environment: EnvironmentFacts<'a>, now: Timestamp) -> Facts<'a> {
+    fn context(&self, scope: Scope, environment: EnvironmentFacts<'_>, now: Timestamp) -> GateContext {
         let (bundle, previous) = match scope {
             Scope::Org => &self.organisation,
             Scope::Team => &self.team,
         };
-        Facts { bundle, environment, previous: previous.as_ref(), now }
+        gate_context::of(bundle, previous.as_ref(), environment, now)
     }
 }
 

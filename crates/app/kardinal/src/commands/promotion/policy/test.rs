@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use kardinal_api::kardinal::PolicyGate;
-use kardinal_policy::{check_expression, check_recheck_interval, time_zone};
+use kardinal_policy::{check_recheck_interval, time_zone};
+use kardinal_promotion::gate_context::check_expression;
 use serde::Serialize;
 use serde_json::Value;
 

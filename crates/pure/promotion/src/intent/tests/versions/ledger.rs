@@ -130,8 +130,8 @@ fn a_rollback_that_skips_a_deleted_version_has_to_be_meant() {
         problem.hint.as_deref(),
         Some("`--force` goes further back, to `1` of `1`; `--to` chooses another")
     );
-    assert_eq!(kardinal_policy::version(&life.wish("prod", None, true).unwrap().spec), "1");
-    assert_eq!(kardinal_policy::version(&life.wish("prod", Some("1"), false).unwrap().spec), "1");
+    assert_eq!(crate::gate_context::version(&life.wish("prod", None, true).unwrap().spec), "1");
+    assert_eq!(crate::gate_context::version(&life.wish("prod", Some("1"), false).unwrap().spec), "1");
     // Where nothing else is left, nobody can insist.
     let first = life.bundles.remove(0);
     for force in [false, true] {
@@ -175,7 +175,7 @@ fn what_a_deleted_rollback_took_back_stays_so_however_many_versions_come_since()
     let problem = life.wish("prod", None, false).unwrap_err();
     assert!(problem.message.contains("`prod` had `3` before"), "{problem}");
     assert!(problem.hint.as_ref().unwrap().contains("to `1` of `1`"), "never to 2: {problem}");
-    assert_eq!(kardinal_policy::version(&life.wish("prod", None, true).unwrap().spec), "1");
+    assert_eq!(crate::gate_context::version(&life.wish("prod", None, true).unwrap().spec), "1");
 }
 
 #[test]
@@ -262,10 +262,10 @@ fn rollback_and_promote_refuse_alike_what_a_deleted_rollback_took_back() {
         let forward = life.forward(environment, Some("2"), false);
         assert_eq!((problem.field.as_str(), forward.starts_with("force: ")), (FORCE, true), "{forward}");
         assert!(problem.message.starts_with("`2` was taken back in `"), "{problem}");
-        assert_eq!(kardinal_policy::version(&life.wish(environment, Some("2"), true).unwrap().spec), "2");
+        assert_eq!(crate::gate_context::version(&life.wish(environment, Some("2"), true).unwrap().spec), "2");
         for good in ["1", "3"] {
             let back = life.wish(environment, Some(good), false).unwrap();
-            assert_eq!(kardinal_policy::version(&back.spec), good);
+            assert_eq!(crate::gate_context::version(&back.spec), good);
         }
     }
 }
@@ -286,7 +286,7 @@ fn what_has_left_the_record_is_not_told_to_be_taken_back() {
         for version in ["1", "2", "3", "5"] {
             assert_eq!(life.forward("prod", Some(version), false), format!("new {version}"));
             let back = life.wish("prod", Some(version), false).unwrap();
-            assert_eq!(kardinal_policy::version(&back.spec), version);
+            assert_eq!(crate::gate_context::version(&back.spec), version);
         }
         for version in ["7", "8"] {
             let refused = life.forward("prod", Some(version), false);

@@ -1,8 +1,11 @@
 //! What expressions can read.
 
-use serde_json::json;
+use kardinal_cel::Scope as _;
+use kardinal_policy::{Attribute, Context as _};
+use serde_json::{Value, json};
 
 use super::door::{Door, bundle, door, gate_in};
+use crate::gate_context::GateContext;
 
 fn full() -> Door {
     let mut door = door().with(&json!({
@@ -44,7 +47,38 @@ fn every_attribute_has_its_value() {
         r#"["a", bundle.version].exists(x, x == "1.29.0")"#,
     ] {
         let verdict = full().says(expression);
-        assert!(verdict.ready && !verdict.error, "{expression}: {}", verdict.reason);
+        assert!(verdict.is_open() && !verdict.is_unknown(), "{expression}: {}", verdict.reason);
+    }
+}
+
+/// Whether a value is of the type that is declared for it, and has nothing else in it.
+fn fits(attribute: &Attribute, value: &Value) -> bool {
+    let is_text = |value: &Value| value.is_string();
+    match attribute {
+        Attribute::Name(_) => value.as_str().is_some_and(|text| !text.is_empty()),
+        Attribute::Text(_) => is_text(value),
+        Attribute::Choice(texts) => value.as_str().is_some_and(|text| texts.contains(&text)),
+        Attribute::Truth => value.is_boolean(),
+        Attribute::Number | Attribute::Elapsed { .. } => value.is_i64(),
+        Attribute::Labels => value.as_object().is_some_and(|map| map.values().all(is_text)),
+        Attribute::Texts(_) => value.as_array().is_some_and(|list| list.iter().all(is_text)),
+        Attribute::Fields(fields) => value.as_object().is_some_and(|map| {
+            let fits = |(name, attribute): &(&str, Attribute)| {
+                map.get(*name).is_some_and(|value| fits(attribute, value))
+            };
+            map.len() == fields.len() && fields.iter().all(fits)
+        }),
+    }
+}
+
+#[test]
+fn the_values_are_of_the_types_that_are_declared() {
+    for door in [full(), door(), door().verified(&[("staging", "2026-04-14T13:48:07Z")])] {
+        let context = door.context();
+        for (name, attribute) in GateContext::SHAPE.variables {
+            let value = context.get(name).unwrap();
+            assert!(fits(attribute, value), "{name}: {value}");
+        }
     }
 }
 
@@ -57,7 +91,7 @@ fn what_is_not_known_is_empty() {
         r#"size(bundle.labels) == 0 && bundle.upstreamSoakMinutes == 0"#,
     ] {
         let verdict = door().says(expression);
-        assert!(verdict.ready, "{expression}: {}", verdict.reason);
+        assert!(verdict.is_open(), "{expression}: {}", verdict.reason);
     }
 }
 
@@ -86,7 +120,12 @@ fn labels_are_texts_that_equal_truth_values() {
         ("[{\"labels\": {\"a\": true}}].exists(bundle, bundle.labels.a == true)", true),
     ] {
         let verdict = full().says(expression);
-        assert_eq!((verdict.ready, verdict.error), (ready, false), "{expression}: {}", verdict.reason);
+        assert_eq!(
+            (verdict.is_open(), verdict.is_unknown()),
+            (ready, false),
+            "{expression}: {}",
+            verdict.reason
+        );
     }
 }
 
@@ -95,7 +134,7 @@ fn the_soak_time_is_the_shortest_of_the_direct_upstreams() {
     let minutes = |environments: &[(&str, &str)], expected: i64| {
         let verdict =
             door().verified(environments).says(&format!("bundle.upstreamSoakMinutes == {expected}"));
-        assert!(verdict.ready, "{environments:?}: {}", verdict.reason);
+        assert!(verdict.is_open(), "{environments:?}: {}", verdict.reason);
     };
     minutes(&[], 0);
     minutes(&[("staging", "")], 0);
@@ -124,6 +163,6 @@ fn the_schedule_is_that_of_the_time_zone() {
         ("Pacific/Kiritimati", "2026-04-10T10:00:00Z", "schedule.isWeekend && schedule.hour == 0"),
     ] {
         let verdict = door().at(now).ask(&gate_in(zone, expression));
-        assert!(verdict.ready, "{zone} {now}: {}", verdict.reason);
+        assert!(verdict.is_open(), "{zone} {now}: {}", verdict.reason);
     }
 }
