@@ -96,8 +96,9 @@ proptest! {
         let verdict = door.says(&expression);
         prop_assert!(!verdict.reason.is_empty() && verdict.reason.lines().count() == 1, "{}", verdict.reason);
         prop_assert!(!(verdict.is_open() && verdict.is_unknown()));
-        let compiles = check_expression::<Door>(&expression);
-        if compiles.is_err() {
+        // What compiles and is refused because of its types may still have a value.
+        let by_types = |said: &String| said.contains("never equal") || said.contains("never has a value");
+        if check_expression::<Door>(&expression).is_err_and(|said| !by_types(&said)) {
             prop_assert!(verdict.is_unknown() && !verdict.is_open() && verdict.next_change.is_none());
         }
         let _ = door.detail(&gate(&expression));
