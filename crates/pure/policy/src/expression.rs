@@ -77,7 +77,7 @@ impl Reads {
         }
     }
 
-    /// How the number under this path matters, such as `["bundle", "upstreamSoakMinutes"]`.
+    /// How the number under this path matters, one name after the other.
     pub fn need(&self, path: &[&str]) -> Need {
         let found = self.elapsed.iter().find(|(known, _)| known == path);
         found.map_or(Need::Unused, |(_, need)| need.clone())

@@ -56,6 +56,11 @@ impl Language {
         self.shape.variables
     }
 
+    /// An expression that is true or false.
+    pub(crate) fn example(&self) -> &'static str {
+        self.shape.example
+    }
+
     /// What is wrong with the names that an expression uses.
     pub(crate) fn check_references(&self, references: &[Reference]) -> Vec<CompileError> {
         references.iter().filter_map(|reference| self.check_reference(reference)).take(MAX_ERRORS).collect()

@@ -12,6 +12,8 @@ pub struct Shape {
     pub variables: &'static [(&'static str, Attribute)],
     /// Names that the design knows and expressions cannot read yet, with what they would be.
     pub later: &'static [(&'static str, &'static str)],
+    /// An expression that is true or false, for those who have written another one.
+    pub example: &'static str,
 }
 
 /// What stands under a name. The samples are what expressions are tried with before anybody asks them.

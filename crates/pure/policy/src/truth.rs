@@ -67,7 +67,7 @@ fn expect_truth(language: &Language, expr: &Expr, errors: &mut Vec<CompileError>
         }
         _ => errors.extend(value(language, expr).map(|what| {
             CompileError::new(expr.span, format!("this is {what} and can never be true or false"))
-                .with_hint("compare it with something, such as `bundle.version == \"1.29.0\"`")
+                .with_hint(format!("compare it with something, such as `{}`", language.example()))
         })),
     }
 }

@@ -37,6 +37,7 @@ static SHAPE: Shape = Shape {
         ("contracts", "contracts with other Pipelines"),
         ("targetDrift", "drift of the target"),
     ],
+    example: "bundle.version == \"1.29.0\"",
 };
 
 /// The environment behind a gate.

@@ -45,7 +45,7 @@ impl Door {
 
     /// The same with these labels.
     pub(crate) fn with_labels(mut self, labels: &Value) -> Door {
-        self.bundle["labels"] = labels.clone();
+        self.put("labels", labels.clone());
         self
     }
 
@@ -76,8 +76,12 @@ impl Door {
     }
 
     fn refresh(&mut self) {
-        self.bundle["upstreamSoakMinutes"] = json!(self.minutes.count(self.now));
-        self.bundle["upstreamSoakSeconds"] = json!(self.seconds.count(self.now));
+        self.put("upstreamSoakMinutes", json!(self.minutes.count(self.now)));
+        self.put("upstreamSoakSeconds", json!(self.seconds.count(self.now)));
+    }
+
+    fn put(&mut self, name: &str, value: Value) {
+        self.bundle.as_object_mut().unwrap().insert(name.to_owned(), value);
     }
 }
 
@@ -108,6 +112,7 @@ const SHAPE: Shape = Shape {
         ("delegation", "the state of progressive delivery"),
         ("externalApproval", "approvals from elsewhere"),
     ],
+    example: "bundle.version == \"1.29.0\"",
 };
 
 impl Scope for Door {

@@ -82,6 +82,24 @@ fn the_values_are_of_the_types_that_are_declared() {
     }
 }
 
+/// The names of all single values and collections.
+fn leaves(fields: &'static [(&'static str, Attribute)]) -> Vec<&'static str> {
+    let below = |(name, attribute): &'static (&'static str, Attribute)| match attribute {
+        Attribute::Fields(fields) => leaves(fields),
+        _ => vec![*name],
+    };
+    fields.iter().flat_map(below).collect()
+}
+
+#[test]
+fn the_page_about_gates_names_every_attribute() {
+    let page = include_str!("../../../../../../docs/concepts/policy-gates.md");
+    for name in leaves(GateContext::SHAPE.variables) {
+        let ends = |text: &str| page.contains(&format!("{text}{name}`"));
+        assert!(ends("`") || ends("."), "docs/concepts/policy-gates.md does not name `{name}`");
+    }
+}
+
 #[test]
 fn what_is_not_known_is_empty() {
     for expression in [
