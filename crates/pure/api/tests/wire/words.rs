@@ -3,8 +3,9 @@
 use kardinal_api::kardinal::{BundlePhase, BundleType, PromotionState};
 use serde::de::DeserializeOwned;
 
+/// Words that cannot be read are left out, which fails the comparison.
 fn read<T: DeserializeOwned>(words: &[&str]) -> Vec<T> {
-    words.iter().map(|word| serde_json::from_value((*word).into()).unwrap()).collect()
+    words.iter().filter_map(|word| serde_json::from_value((*word).into()).ok()).collect()
 }
 
 #[test]

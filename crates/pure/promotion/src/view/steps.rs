@@ -254,10 +254,10 @@ mod tests {
             agents: &[],
             now: "2026-04-09T10:05:00Z".parse().unwrap(),
         };
-        let seen = super::steps(&world, None).unwrap();
+        let seen = steps(&world, None).unwrap();
         assert_eq!((seen.rows, seen.objects), (Vec::new(), StepObjects::default()));
         world.bundles = &bundles;
-        let Err(Error::NotFound(problem)) = super::steps(&world, Some("x")) else { panic!("`x` is found") };
+        let Err(Error::NotFound(problem)) = steps(&world, Some("x")) else { panic!("`x` is found") };
         assert_eq!(problem.to_string(), "bundle: there is no Bundle `x` (the newest are `one`)");
     }
 }
