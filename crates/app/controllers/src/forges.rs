@@ -1,11 +1,11 @@
-//! The way to a step's repository and forge: which credentials, which provider.
+//! The way to a repository and its forge: which credentials, which provider.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret as KubernetesSecret;
-use kardinal_api::kardinal::{GitProvider, PromotionStep};
+use kardinal_api::kardinal::GitProvider;
 use kardinal_promotion::intent::check_name;
 use kardinal_reach::{Hosts, authority, check_plain};
 use kardinal_scm::{self as scm, Forge};
@@ -25,6 +25,19 @@ pub(crate) enum Trouble {
     Problem(String),
     /// The world failed; it may be tried again.
     Fault(String),
+}
+
+/// A repository as an object names it, and what is needed to reach it and its forge.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RepositoryAccess<'a> {
+    /// The namespace of the object, which has the Secret.
+    pub(crate) namespace: &'a str,
+    /// The URL to clone from.
+    pub(crate) url: &'a str,
+    /// The forge that hosts it; GitHub if nothing is said.
+    pub(crate) provider: Option<GitProvider>,
+    /// The Secret with the credentials.
+    pub(crate) secret: Option<&'a str>,
 }
 
 /// Opens forges. Tests put themselves in between.
@@ -172,10 +185,10 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    /// The next use reads the step's Secret again.
-    pub(crate) fn forget(&self, namespace: &str, step: &PromotionStep) {
-        let name = step.spec.git.as_ref().and_then(|git| git.secret_ref.clone()).unwrap_or_default();
-        let key = ((namespace.to_owned(), name), Purpose::Git);
+    /// The next use reads the Secret of a repository again.
+    pub(crate) fn forget(&self, access: &RepositoryAccess<'_>) {
+        let name = access.secret.unwrap_or_default().to_owned();
+        let key = ((access.namespace.to_owned(), name), Purpose::Git);
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
 
@@ -305,22 +318,19 @@ impl Context {
         Ok(Remote { url: url.to_owned(), credentials, ca: remote.ca.clone() })
     }
 
-    /// What the step's Secret holds for Git; nothing when it names none.
-    async fn taken(&self, namespace: &str, step: &PromotionStep) -> Result<Arc<Taken>, Trouble> {
-        let Some(git) = &step.spec.git else {
-            return Err(Trouble::Problem("the step has no `spec.git`: name the repository there".to_owned()));
-        };
-        self.check_home(namespace, git.provider, &git.url)?;
-        let Some(name) = &git.secret_ref else { return Ok(Arc::default()) };
-        let taken = self.credentials.take(self, namespace, name, &Purpose::Git).await?;
-        taken.check_url(&git.url)?;
+    /// What the Secret of a repository holds for Git; nothing when none is named.
+    async fn taken(&self, access: &RepositoryAccess<'_>) -> Result<Arc<Taken>, Trouble> {
+        self.check_home(access.namespace, access.provider, access.url)?;
+        let Some(name) = access.secret else { return Ok(Arc::default()) };
+        let taken = self.credentials.take(self, access.namespace, name, &Purpose::Git).await?;
+        taken.check_url(access.url)?;
         Ok(taken)
     }
 
-    /// The repository of a step, with the credentials for it.
-    pub(crate) async fn remote(&self, namespace: &str, step: &PromotionStep) -> Result<Remote, Trouble> {
-        let taken = self.taken(namespace, step).await?;
-        let url = step.spec.git.as_ref().map(|git| git.url.clone()).unwrap_or_default();
+    /// A repository, with the credentials for it.
+    pub(crate) async fn remote(&self, access: &RepositoryAccess<'_>) -> Result<Remote, Trouble> {
+        let taken = self.taken(access).await?;
+        let url = access.url.to_owned();
         let ca = taken.get("ca.crt").map(|ca| ca.reveal().as_bytes().to_vec());
         let over_http = url.starts_with("http://") || url.starts_with("https://");
         let credentials = match taken.get("ssh-privatekey") {
@@ -333,21 +343,13 @@ impl Context {
         Ok(Remote { url, credentials, ca })
     }
 
-    /// The forge of a step.
-    pub(crate) async fn forge(
-        &self,
-        namespace: &str,
-        step: &PromotionStep,
-    ) -> Result<Arc<dyn Forge>, Trouble> {
-        let taken = self.taken(namespace, step).await?;
-        let git = step.spec.git.as_ref();
-        let (provider, url) = match git {
-            Some(git) => (git.provider.unwrap_or(GitProvider::Github), git.url.as_str()),
-            None => (GitProvider::Github, ""),
-        };
+    /// The forge of a repository.
+    pub(crate) async fn forge(&self, access: &RepositoryAccess<'_>) -> Result<Arc<dyn Forge>, Trouble> {
+        let taken = self.taken(access).await?;
+        let provider = access.provider.unwrap_or(GitProvider::Github);
         let credentials = taken.web_credentials();
         let ca = taken.get("ca.crt").map(|ca| ca.reveal().as_bytes().to_vec());
-        let opened = self.forges.open(provider, url, &credentials, ca.as_deref());
+        let opened = self.forges.open(provider, access.url, &credentials, ca.as_deref());
         opened.map_err(|error| match error {
             scm::Error::Problem(message) | scm::Error::Conflict { message, .. } => Trouble::Problem(message),
             scm::Error::Fault { message, .. }

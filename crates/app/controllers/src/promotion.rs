@@ -1,5 +1,6 @@
 //! The controllers of promotions, one file for each kind, and what only they need.
 
+mod access;
 pub(crate) mod agents;
 pub(crate) mod bundle;
 pub(crate) mod clusters;

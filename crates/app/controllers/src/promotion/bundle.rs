@@ -14,6 +14,7 @@ use kardinal_promotion::seal::Key as SealKey;
 use serde_json::Value;
 
 use crate::forges::Trouble;
+use crate::promotion::access;
 use crate::reconcile::driver::{self, Key, Next};
 use crate::reconcile::objects::{
     self, about, all_keys, before_and_after, get, gvk, key_of, keys, label, list, list_others, text,
@@ -341,7 +342,8 @@ impl Observation {
 /// Looks for a commit with the credentials of a step that will take it over.
 async fn look_for(context: &Context, namespace: &str, search: &Search) -> Commit {
     let Some(step) = search.steps.iter().find(|step| context.serves(step)) else { return Commit::Elsewhere };
-    let remote = match context.remote(namespace, step).await {
+    let remote = async { context.remote(&access::of_step(namespace, step)?).await };
+    let remote = match remote.await {
         Ok(remote) => remote,
         Err(Trouble::Problem(message) | Trouble::Fault(message)) => return Commit::Unreachable(message),
     };

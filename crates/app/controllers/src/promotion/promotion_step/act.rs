@@ -11,12 +11,13 @@ use kardinal_promotion::promotion_step::{
     objection, why,
 };
 use kardinal_scm::{self as scm, Forge};
-use kardinal_vcs::{PullRequest, PullRequestState};
+use kardinal_vcs::{PullRequest, PullRequestState, Remote};
 
 use super::edit::Edits;
 use super::observe::{self, Observation};
 use super::{Controller, confirm, task};
 use crate::forges::Trouble;
+use crate::promotion::access;
 
 /// Carries one effect out and says what came of it. It is given up when another replica may do the same. `observation`
 /// becomes what was seen last before the effect: what allowed it is told from that.
@@ -57,6 +58,12 @@ fn of_write(answer: Answer<()>) -> Outcome {
     }
 }
 
+/// The repository of the step, with the credentials for it.
+async fn remote(controller: &Controller, observation: &Observation) -> Result<Remote, Trouble> {
+    let access = access::of_step(&observation.key.0, &observation.step)?;
+    controller.context.remote(&access).await
+}
+
 async fn delete_branch(
     controller: &Controller,
     observation: &Observation,
@@ -64,7 +71,7 @@ async fn delete_branch(
     commit: Option<&str>,
 ) -> Outcome {
     let repositories = &controller.context.repositories;
-    let remote = match controller.context.remote(&observation.key.0, &observation.step).await {
+    let remote = match remote(controller, observation).await {
         Ok(remote) => remote,
         Err(trouble) => return trouble.into(),
     };
@@ -89,7 +96,7 @@ async fn commit(
     (effect, order): (&Effect, &CommitOrder),
 ) -> Outcome {
     let context = &controller.context;
-    let remote = match context.remote(&observation.key.0, &observation.step).await {
+    let remote = match remote(controller, observation).await {
         Ok(remote) => remote,
         Err(trouble) => return trouble.into(),
     };
@@ -182,7 +189,9 @@ fn of_git(controller: &Controller, observation: &Observation, error: kardinal_gi
         kardinal_git::Error::Overtaken(message) => Outcome::Overtaken { message },
         kardinal_git::Error::Problem(message) | kardinal_git::Error::NoCommit(message) => {
             // Credentials may have been renewed since they were read.
-            controller.context.credentials.forget(&observation.key.0, &observation.step);
+            if let Ok(access) = access::of_step(&observation.key.0, &observation.step) {
+                controller.context.credentials.forget(&access);
+            }
             Outcome::Blocked { message }
         }
         kardinal_git::Error::Fault { message, retry_after } => {
@@ -196,14 +205,18 @@ fn of_git(controller: &Controller, observation: &Observation, error: kardinal_gi
 
 async fn forge(controller: &Controller, observation: &Observation, effect: &ForgeEffect) -> Outcome {
     let context = &controller.context;
-    let forge = match context.forge(&observation.key.0, &observation.step).await {
+    let access = match access::of_step(&observation.key.0, &observation.step) {
+        Ok(access) => access,
+        Err(trouble) => return trouble.into(),
+    };
+    let forge = match context.forge(&access).await {
         Ok(forge) => forge,
         Err(trouble) => return trouble.into(),
     };
     match ask(forge.as_ref(), effect, context.clock.as_ref()).await {
         Ok(outcome) => outcome,
         Err(scm::Error::Problem(message)) => {
-            context.credentials.forget(&observation.key.0, &observation.step);
+            context.credentials.forget(&access);
             Outcome::Blocked { message }
         }
         Err(scm::Error::Absent(message)) => Outcome::Absent { message },

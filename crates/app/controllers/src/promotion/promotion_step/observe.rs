@@ -21,6 +21,7 @@ use serde_json::Value;
 use super::{Controller, Memory};
 use crate::Context;
 use crate::facets;
+use crate::promotion::access;
 use crate::promotion::clusters::Reached;
 use crate::promotion::policy_gate::{others, placed};
 use crate::reconcile::driver::{Key, Next};
@@ -384,7 +385,8 @@ async fn ancestry(
         if known.contains_key(&revision) {
             continue;
         }
-        let Ok(remote) = controller.context.remote(&key.0, step).await else { continue };
+        let Ok(access) = access::of_step(&key.0, step) else { continue };
+        let Ok(remote) = controller.context.remote(&access).await else { continue };
         if let Ok(answer) = controller.context.repositories.contains(&remote, &revision, commit).await {
             known.insert(revision, answer);
         }
