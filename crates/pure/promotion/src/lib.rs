@@ -5,6 +5,7 @@
 //! Nothing in this crate may read a clock, call a server or wait.
 
 pub mod bundle;
+pub mod edit;
 pub mod explain;
 pub mod gate_context;
 pub mod health;

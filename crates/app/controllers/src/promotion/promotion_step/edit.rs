@@ -1,12 +1,12 @@
 //! The edits of a promotion, applied to the files of one environment's directory.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kardinal_git::{Budget, Change, ChangeError, EntryKind, FileChange, Remote, Tree, Write};
 use kardinal_manifest::{helm, kustomize, replace, yaml};
+use kardinal_promotion::edit::{self, Directory, Replacement};
 use kardinal_promotion::promotion_step::{CommitOrder, Edit, ImageMove, MergeStrategy, image_moves};
 
 use super::render::{Changed, Renderer};
@@ -18,7 +18,7 @@ pub(super) struct Edits {
     context: Arc<Context>,
     namespace: String,
     remote: Remote,
-    directory: String,
+    directory: Directory,
     edits: Vec<Edit>,
     found: Mutex<Found>,
 }
@@ -35,13 +35,13 @@ struct Found {
 /// The environment's files while they are edited: what was read and what has become of it.
 struct Files<'a> {
     tree: &'a dyn Tree,
-    directory: &'a str,
+    directory: &'a Directory,
     changed: Changed,
 }
 
 impl Edits {
     pub(super) fn new(context: Arc<Context>, namespace: &str, remote: Remote, order: &CommitOrder) -> Edits {
-        let (namespace, directory) = (namespace.to_owned(), order.directory.trim_matches('/').to_owned());
+        let (namespace, directory) = (namespace.to_owned(), Directory::new(&order.directory));
         Edits { context, namespace, remote, directory, edits: order.edits.clone(), found: Mutex::default() }
     }
 
@@ -142,8 +142,8 @@ impl Edits {
             Edit::KustomizeBuild { output, .. } => {
                 let renderer =
                     Renderer { program: self.context.kustomize.as_deref(), reach: &self.context.reach };
-                let rendered = renderer.render(files.tree, &files.changed, files.directory).await?;
-                let place = files.place(output).map_err(stop)?;
+                let rendered = renderer.render(files.tree, &files.changed, files.directory.path()).await?;
+                let place = files.directory.place(output).map_err(stop)?;
                 files.write(place, rendered).map_err(stop)?;
             }
         }
@@ -158,7 +158,7 @@ impl Change for Edits {
             let mut files = Files { tree, directory: &self.directory, changed: Changed::new() };
             for edit in &self.edits {
                 if let Err(error) = self.edit(&mut files, edit).await {
-                    self.found().failed_task = Some(task_of(edit));
+                    self.found().failed_task = Some(edit.task());
                     return Err(error);
                 }
             }
@@ -168,34 +168,7 @@ impl Change for Edits {
     }
 }
 
-fn task_of(edit: &Edit) -> usize {
-    match edit {
-        Edit::KustomizeImages { task, .. }
-        | Edit::HelmImages { task, .. }
-        | Edit::ReplaceText { task, .. }
-        | Edit::YamlSet { task, .. }
-        | Edit::ConfigMerge { task, .. }
-        | Edit::KustomizeBuild { task, .. } => *task,
-    }
-}
-
 impl Files<'_> {
-    /// The path of a file in the environment's directory, which it may not leave.
-    fn place(&self, file: &str) -> Result<String, String> {
-        let leaves =
-            Path::new(file).components().any(|part| !matches!(part, std::path::Component::Normal(_)));
-        if file.is_empty() || leaves {
-            return Err(format!(
-                "`{file}` is not a path below the environment's directory `{}`",
-                self.directory
-            ));
-        }
-        Ok(match self.directory {
-            "" | "." => file.to_owned(),
-            directory => format!("{directory}/{file}"),
-        })
-    }
-
     fn read(&self, place: &str) -> Result<Option<Vec<u8>>, String> {
         match self.changed.get(place) {
             Some(content) => Ok(content.clone()),
@@ -205,24 +178,18 @@ impl Files<'_> {
 
     /// A text file of the environment.
     fn text(&self, file: &str) -> Result<(String, String), String> {
-        let place = self.place(file)?;
-        match self.read(&place)? {
-            Some(content) => utf8(&place, content).map(|text| (place, text)),
-            None => Err(format!("`{place}` is not in the repository: check the environment's `path`")),
-        }
+        let place = self.directory.place(file)?;
+        let text = edit::text(&place, self.read(&place)?)?;
+        Ok((place, text))
     }
 
     fn kustomization(&self) -> Result<(String, String), String> {
-        for file in kustomize::FILES {
-            let place = self.place(file)?;
+        for place in self.directory.kustomizations()? {
             if let Some(content) = self.read(&place)? {
-                return utf8(&place, content).map(|text| (place, text));
+                return edit::text(&place, Some(content)).map(|text| (place, text));
             }
         }
-        Err(format!(
-            "`{}` has no kustomization.yaml: check the environment's `path`, or choose another `update.strategy`",
-            self.directory
-        ))
+        Err(self.directory.no_kustomization())
     }
 
     fn write(&mut self, place: String, content: Vec<u8>) -> Result<(), String> {
@@ -231,47 +198,36 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// Replaces in every YAML file of the directory; at least one must match.
+    /// Replaces in every YAML file of the directory.
     fn replace_everywhere(&mut self, pattern: &str, with: &str) -> Result<(), String> {
-        let mut last = format!("`{}` has no YAML file", self.directory);
-        let mut matched = false;
+        let mut replacement = Replacement::new(self.directory, pattern, with);
         for place in self.yaml_files()? {
             let Some(content) = self.read(&place)? else { continue };
-            let Ok(text) = String::from_utf8(content) else { continue };
-            match replace::replace(&place, &text, pattern, with) {
-                Ok(after) => {
-                    matched = true;
-                    self.write(place, after.into_bytes())?;
-                }
-                Err(error) => last = error.to_string(),
+            if let Some(after) = replacement.apply(&place, content) {
+                self.write(place, after.into_bytes())?;
             }
         }
-        if matched { Ok(()) } else { Err(last) }
+        replacement.finish()
     }
 
     fn yaml_files(&self) -> Result<Vec<String>, String> {
         let mut found = Vec::new();
-        let mut folders = vec![if self.directory == "." { "" } else { self.directory }.to_owned()];
+        let mut folders = vec![self.directory.folder().to_owned()];
         while let Some(folder) = folders.pop() {
             for entry in self.tree.list(&folder).map_err(|error| error.to_string())? {
                 match entry.kind {
                     EntryKind::Directory => folders.push(entry.path),
-                    EntryKind::File | EntryKind::Executable
-                        if entry.path.ends_with(".yaml") || entry.path.ends_with(".yml") =>
-                    {
+                    EntryKind::File | EntryKind::Executable if edit::is_yaml(&entry.path) => {
                         found.push(entry.path);
                     }
-                    _ => {}
+                    EntryKind::File | EntryKind::Executable | EntryKind::Symlink | EntryKind::Submodule => {}
                 }
             }
         }
         // What an earlier task of the same change has added; what it has removed is found to be gone.
-        let inside = |place: &str| match self.directory {
-            "" | "." => true,
-            directory => place.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/')),
-        };
-        let yaml = |place: &str| place.ends_with(".yaml") || place.ends_with(".yml");
-        found.extend(self.changed.keys().filter(|place| inside(place) && yaml(place)).cloned());
+        let changed =
+            self.changed.keys().filter(|place| self.directory.contains(place) && edit::is_yaml(place));
+        found.extend(changed.cloned());
         found.sort();
         found.dedup();
         Ok(found)
@@ -285,12 +241,7 @@ impl Files<'_> {
         source: Option<&str>,
     ) -> Result<(), String> {
         for change in changes {
-            let file = match source.map(|source| source.trim_matches('/')) {
-                None | Some("") => Some(change.path.as_str()),
-                Some(source) => change.path.strip_prefix(source).and_then(|rest| rest.strip_prefix('/')),
-            };
-            let Some(file) = file else { continue };
-            let place = self.place(file)?;
+            let Some(place) = self.directory.place_of_source(&change.path, source)? else { continue };
             let merged = match how {
                 MergeStrategy::Overlay => change.after,
                 MergeStrategy::CherryPick => {
@@ -305,8 +256,4 @@ impl Files<'_> {
         }
         Ok(())
     }
-}
-
-fn utf8(place: &str, content: Vec<u8>) -> Result<String, String> {
-    String::from_utf8(content).map_err(|_| format!("`{place}` is not UTF-8 text"))
 }
