@@ -54,9 +54,6 @@ pub trait Forge: Send + Sync {
     /// Adds a comment.
     fn comment<'a>(&'a self, number: u64, body: &'a str) -> Future<'a, ()>;
 
-    /// The reviews that count now: the last word of each reviewer, without those that only comment.
-    fn reviews<'a>(&'a self, number: u64) -> Future<'a, Vec<Review>>;
-
     /// Sets a status of a commit; the newest of a context counts.
     fn set_status<'a>(&'a self, sha: &'a str, status: &'a CommitStatus) -> Future<'a, ()>;
 }
@@ -116,15 +113,13 @@ pub(crate) fn first_merge(
 
 /// The last word of one reviewer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Review {
+pub(crate) struct Review {
     /// Who reviewed.
-    pub author: String,
+    pub(crate) author: String,
     /// Approved, or asked for changes.
-    pub approved: bool,
-    /// When.
-    pub at: Option<Timestamp>,
+    pub(crate) approved: bool,
     /// The commit that was at the tip of the branch then; `None` where the forge does not tell it.
-    pub commit: Option<String>,
+    pub(crate) commit: Option<String>,
 }
 
 impl Review {

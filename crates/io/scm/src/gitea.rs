@@ -16,7 +16,6 @@ use crate::forge::{
     Changes, CommitStatus, Forge, Future, Review, counting, first_merge, last_words, redirected,
 };
 use crate::http::{Answer, Http, Session};
-use crate::open::Access;
 
 /// What a token needs.
 const NEEDS: &str =
@@ -285,11 +284,6 @@ impl Gitea {
         }
         self.api.close_pull(number).await
     }
-
-    /// Who we are and what we may do.
-    pub(crate) async fn access(&self) -> Result<Access, Error> {
-        self.api.access().await
-    }
 }
 
 fn printed_by_git(answer: &Answer) -> bool {
@@ -348,10 +342,6 @@ impl Forge for Gitea {
 
     fn comment<'a>(&'a self, number: u64, body: &'a str) -> Future<'a, ()> {
         Box::pin(self.api.say(number, body))
-    }
-
-    fn reviews<'a>(&'a self, number: u64) -> Future<'a, Vec<Review>> {
-        Box::pin(self.all_reviews(number))
     }
 
     fn set_status<'a>(&'a self, sha: &'a str, status: &'a CommitStatus) -> Future<'a, ()> {

@@ -16,7 +16,6 @@ use crate::forge::{
     Changes, CommitStatus, Forge, Future, Review, counting, first_merge, last_words, redirected,
 };
 use crate::http::{Answer, Http, Session};
-use crate::open::Access;
 
 /// What a token needs.
 const NEEDS: &str = "the permissions `Contents: write`, `Pull requests: write` and `Commit statuses: write` (or the \
@@ -252,11 +251,6 @@ impl Github {
         let description = status.description.chars().take(DESCRIPTION).collect();
         self.api.mark(sha, &CommitStatus { description, ..status.clone() }).await
     }
-
-    /// Who we are and what we may do.
-    pub(crate) async fn access(&self) -> Result<Access, Error> {
-        self.api.access().await
-    }
 }
 
 /// `api.github.com` for GitHub itself, `api.NAME.ghe.com` for its hosted enterprises, `/api/v3` for servers.
@@ -333,10 +327,6 @@ impl Forge for Github {
 
     fn comment<'a>(&'a self, number: u64, body: &'a str) -> Future<'a, ()> {
         Box::pin(self.api.say(number, body))
-    }
-
-    fn reviews<'a>(&'a self, number: u64) -> Future<'a, Vec<Review>> {
-        Box::pin(self.all_reviews(number))
     }
 
     fn set_status<'a>(&'a self, sha: &'a str, status: &'a CommitStatus) -> Future<'a, ()> {

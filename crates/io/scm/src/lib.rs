@@ -17,7 +17,7 @@ pub mod webhook;
 
 pub use address::same_repository;
 pub use error::Error;
-pub use forge::{Changes, CommitStatus, Forge, Future, Review};
+pub use forge::{Changes, CommitStatus, Forge, Future};
 pub use http::{Http, Observer, Settings};
 pub use kardinal_vcs::{CommitState, Credentials, NewPullRequest, PullRequest, PullRequestState, Secret};
-pub use open::{Access, open, probe};
+pub use open::open;

@@ -300,10 +300,6 @@ impl Forge for Local {
         Box::pin(async move { self.edit(number, |_, spec| say(spec, body, now)).await.map(|_| ()) })
     }
 
-    fn reviews<'a>(&'a self, number: u64) -> Future<'a, Vec<Review>> {
-        Box::pin(async move { Ok(reviews(&self.numbered(number).await?)) })
-    }
-
     fn set_status<'a>(&'a self, sha: &'a str, status: &'a CommitStatus) -> Future<'a, ()> {
         Box::pin(self.mark(sha, status))
     }
@@ -321,7 +317,6 @@ fn reviews(pr: &wire::PullRequest) -> Vec<Review> {
     let review = |review: &wire::Review| Review {
         author: review.author.clone(),
         approved: review.verdict == Verdict::Approved,
-        at: review.at,
         commit: review.commit.clone(),
     };
     pr.spec.reviews.iter().map(review).collect()

@@ -137,14 +137,6 @@ impl SchemaRef {
             Target::Component(_) => None,
         }
     }
-
-    /// The node as a shared pointer.
-    pub fn to_arc(&self) -> Arc<Schema> {
-        match &self.0 {
-            Target::Owned(schema) => Arc::clone(schema),
-            Target::Component(component) => Arc::clone(component.schema()),
-        }
-    }
 }
 
 impl Deref for SchemaRef {

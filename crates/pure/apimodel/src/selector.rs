@@ -295,12 +295,6 @@ impl FieldSelector {
         Ok(FieldSelector(terms))
     }
 
-    /// The value that a term requires `metadata.name` to have: such lists need not scan.
-    pub fn exact_name(&self) -> Option<&str> {
-        let term = self.0.iter().find(|t| t.equal && t.field == "metadata.name")?;
-        Some(&term.value)
-    }
-
     /// The value that a term requires `metadata.namespace` to have.
     pub fn exact_namespace(&self) -> Option<&str> {
         let term = self.0.iter().find(|t| t.equal && t.field == "metadata.namespace")?;

@@ -311,12 +311,6 @@ impl Status {
         Status::new(504, Reason::Timeout, format!("Timeout: {message}"))
     }
 
-    /// 405; `action` is the verb, as in `delete is not supported on resources of kind "x"`.
-    pub fn method_not_supported(resource: &str, action: &str) -> Status {
-        let message = format!("{action} is not supported on resources of kind {}", quoted(resource));
-        Status::new(405, Reason::MethodNotAllowed, message).about(resource, "")
-    }
-
     /// 415; `accepted` lists the media types that are understood.
     pub fn unsupported_media_type(accepted: &[&str]) -> Status {
         let message = format!(

@@ -148,14 +148,6 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The elements, if it is a list.
-    pub fn as_list(&self) -> Option<&List<'a>> {
-        match self {
-            Value::List(list) => Some(list),
-            _ => None,
-        }
-    }
-
     /// Whether it is an optional without a value.
     pub fn is_none(&self) -> bool {
         matches!(self, Value::Optional(None))

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use crate::graph::{EdgeKind, Graph};
-use crate::report::{NodeReport, NodeState};
+use crate::report::NodeState;
 use crate::walk::Walker;
 
 /// States by node id; empty for a Graph that is not running.
@@ -15,11 +15,6 @@ pub type States = BTreeMap<String, NodeState>;
 /// The states of a walk.
 pub fn states(walker: &Walker) -> States {
     walker.reports().map(|(id, report)| (id.to_owned(), report.state)).collect()
-}
-
-/// The states of reports by node id.
-pub fn states_of<'a>(reports: impl IntoIterator<Item = (&'a str, &'a NodeReport)>) -> States {
-    reports.into_iter().map(|(id, report)| (id.to_owned(), report.state)).collect()
 }
 
 /// A tree of nodes below what they depend on. A node with several dependencies is drawn in full below the last one

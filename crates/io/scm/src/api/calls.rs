@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 use super::{Api, named};
 use crate::error::Error;
 use crate::forge::{Changes, CommitStatus, word};
-use crate::open::Access;
 
 impl Api {
     /// The address of a pull request, or of something below it.
@@ -95,13 +94,5 @@ impl Api {
     pub(crate) async fn describe(&self) -> Result<Value, Error> {
         let url = self.in_repository(&[]);
         self.must("get_repository", "read the repository", Method::GET, url, None).await?.json()
-    }
-
-    /// Who we are and what we may do. A token that may not ask for its own name, or that is no user's, is no failure.
-    pub(crate) async fn access(&self) -> Result<Access, Error> {
-        let repository = self.describe().await?;
-        let answer = self.ask("get_user", Method::GET, self.url(&["user"]), None).await?;
-        let user: Value = if answer.status.is_success() { answer.json()? } else { Value::Null };
-        Ok(Access::read(&user, &repository))
     }
 }

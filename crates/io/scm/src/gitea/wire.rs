@@ -130,8 +130,6 @@ pub(super) struct ReviewWire {
     #[serde(default)]
     dismissed: bool,
     #[serde(default)]
-    submitted_at: Option<Timestamp>,
-    #[serde(default)]
     commit_id: Option<String>,
 }
 
@@ -149,7 +147,7 @@ impl ReviewWire {
         }
         // An empty id stands for none.
         let commit = self.commit_id.filter(|commit| !commit.is_empty());
-        Some(Word::Said(Review { author, approved, at: self.submitted_at, commit }))
+        Some(Word::Said(Review { author, approved, commit }))
     }
 }
 

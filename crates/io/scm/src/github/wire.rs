@@ -126,8 +126,6 @@ pub(super) struct ReviewWire {
     user: Option<User>,
     state: String,
     #[serde(default)]
-    submitted_at: Option<Timestamp>,
-    #[serde(default)]
     commit_id: Option<String>,
 }
 
@@ -141,7 +139,7 @@ impl ReviewWire {
             "DISMISSED" => return Some(Word::Dismissed { author }),
             _ => return None,
         };
-        Some(Word::Said(Review { author, approved, at: self.submitted_at, commit: self.commit_id }))
+        Some(Word::Said(Review { author, approved, commit: self.commit_id }))
     }
 }
 

@@ -12,7 +12,7 @@ use kardinal_api::kardinal::GitProvider;
 use kardinal_scm::webhook::{self, Action, Delivery, Event, Rejected, Seen, Verdict};
 use kardinal_scm::{
     Changes, CommitState, CommitStatus, Credentials, Error, Forge, Http, NewPullRequest, PullRequest,
-    PullRequestState, Secret, Settings, open, probe, same_repository,
+    PullRequestState, Secret, Settings, open, same_repository,
 };
 use kardinal_testkit::gitea::Gitea;
 use serde_json::{Value, json};
@@ -133,11 +133,6 @@ async fn a_pull_request_lives_from_creation_to_merge() -> anyhow::Result<()> {
     gitea.review("app", 1, "alice", "REQUEST_CHANGES")?;
     assert_eq!(forge.get(1).await?.approved_by, Vec::<String>::new());
     gitea.approve("app", 1, "alice")?;
-    let reviews = forge.reviews(1).await?;
-    assert_eq!(
-        reviews.iter().map(|review| (review.author.as_str(), review.approved)).collect::<Vec<_>>(),
-        [("alice", true)]
-    );
     assert_eq!(forge.get(1).await?.approved_by, ["alice"]);
     let now = gitea.get_json("/repos/operator/app/pulls/1")?;
     assert_eq!(now.get("body").and_then(Value::as_str), Some(format!("{MARKER}\nnew").as_str()));
@@ -250,12 +245,7 @@ async fn problems_say_what_to_do() -> anyhow::Result<()> {
     let reader = gitea.create_token("operator", "reader", &["read:repository", "read:issue"])?;
     let message = problem(forge(&url, &reader).create(&promotion(HEAD)).await);
     assert!(message.contains("write:repository"), "{message}");
-    let access = probe(GitProvider::Gitea, &url, &credentials(&reader), None, &http()).await?;
-    assert_eq!((access.user, access.pull), (None, true));
-
     let operator = forge(&url, &gitea.token);
-    let access = probe(GitProvider::Gitea, &url, &credentials(&gitea.token), None, &http()).await?;
-    assert_eq!((access.user.as_deref(), access.push, access.archived), (Some("operator"), true, false));
     let message =
         problem(operator.create(&NewPullRequest { base: "prod".to_owned(), ..promotion(HEAD) }).await);
     assert!(message.contains("`prod`"), "{message}");

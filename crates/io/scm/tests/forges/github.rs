@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use kardinal_api::kardinal::GitProvider;
 use kardinal_scm::{
-    Changes, CommitState, CommitStatus, Error, Forge, NewPullRequest, PullRequestState, Review, open, probe,
+    Changes, CommitState, CommitStatus, Error, Forge, NewPullRequest, PullRequestState, open,
 };
 use serde_json::{Value, json};
 
@@ -329,22 +329,6 @@ async fn get_knows_who_approves() {
     let forge = forge(&server);
     let found = forge.get(5).await.unwrap();
     assert_eq!((found.approved_by, found.mergeable), (vec!["alice".to_owned()], Some(true)));
-    let reviews = forge.reviews(5).await.unwrap();
-    let review = |author: &str, approved: bool, at: &str, commit: Option<&str>| Review {
-        author: author.to_owned(),
-        approved,
-        at: at.parse().ok(),
-        commit: commit.map(str::to_owned),
-    };
-    assert_eq!(
-        reviews,
-        [
-            review("alice", true, "2026-11-01T10:00:00Z", Some(SHA)),
-            review("bob", false, "2026-11-01T12:00:00Z", Some(SHA)),
-            review("dave", true, "2026-11-01T10:00:00Z", Some(&"0".repeat(40))),
-            review("erin", true, "", None),
-        ]
-    );
 }
 
 #[tokio::test]
@@ -521,21 +505,6 @@ async fn a_token_never_shows_even_if_the_server_repeats_it() {
             assert!(!shown.contains(TOKEN), "{shown}");
         }
     }
-}
-
-#[tokio::test]
-async fn a_probe_tells_who_we_are_and_what_we_may() {
-    let server = Server::start(|asked, _| match asked.what().as_str() {
-        "GET /user" => Say::json(200, &json!({ "login": "kardinal-bot" })),
-        _ => Say::json(
-            200,
-            &json!({ "permissions": { "admin": false, "push": true, "pull": true }, "archived": true }),
-        ),
-    })
-    .await;
-    let access = probe(GitProvider::Github, &server.repository(), &token(), None, &http()).await.unwrap();
-    assert_eq!(access.user.as_deref(), Some("kardinal-bot"));
-    assert!(access.pull && access.push && !access.admin && access.archived);
 }
 
 #[test]

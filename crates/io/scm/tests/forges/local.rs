@@ -189,7 +189,7 @@ async fn labels_are_added_and_comments_said_once() {
 }
 
 #[tokio::test]
-async fn reviews_are_read() {
+async fn approvals_are_read() {
     let world = World::new().await;
     let name = world.opened().await;
     let reviews = json!({ "spec": { "reviews": [
@@ -199,10 +199,6 @@ async fn reviews_are_read() {
         { "author": "other", "verdict": "changes-requested", "commit": HEAD },
     ] } });
     world.objects.patch(&name, &PatchParams::default(), &Patch::Merge(&reviews)).await.unwrap();
-    let told = world.forge.reviews(7).await.unwrap();
-    let told: Vec<(&str, bool)> =
-        told.iter().map(|review| (review.author.as_str(), review.approved)).collect();
-    assert_eq!(told, [("alice", true), ("bob", true), ("carol", true), ("other", false)]);
     let approved_by = world.forge.get(7).await.unwrap().approved_by;
     assert_eq!(approved_by, ["alice"], "bob's was for another commit; carol's for nobody knows which");
 }
