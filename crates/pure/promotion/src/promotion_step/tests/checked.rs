@@ -235,7 +235,7 @@ fn a_failed_step_whose_type_nobody_knows_still_looks_for_its_pull_request() {
         (status.state, status.failed_at) = (Some(PromotionState::Failed), Some(scene.now));
         forget_type(&mut scene);
         scene.bundle = None;
-        let looks = matches!(scene.plan().effect, Some(Effect::FindPullRequest { .. }));
+        let looks = matches!(scene.plan().effect, Some(Effect::Forge(ForgeEffect::FindPullRequest { .. })));
         assert_eq!(looks, opens, "one that pushes has none");
     }
 }
