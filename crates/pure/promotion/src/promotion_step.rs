@@ -7,6 +7,7 @@
 mod body;
 mod change;
 mod check;
+mod closing;
 mod commit_check;
 mod draft;
 mod facts;
@@ -16,6 +17,7 @@ mod late;
 mod organisation;
 mod pending;
 mod promoting;
+mod pull_request;
 mod removal;
 mod reopening;
 mod report;
@@ -514,7 +516,7 @@ impl Plan {
 /// One that is over stays as it is; only a pull request of the step's own that is still open is closed.
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let step = snapshot.step;
-    if let Some(effect) = waiting::left_green(snapshot) {
+    if let Some(effect) = commit_check::left_green(snapshot) {
         return Plan::act(effect);
     }
     let checked = check::check_current(snapshot);
@@ -544,9 +546,11 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
 fn unproven(snapshot: &Snapshot<'_>) -> Plan {
     let step = snapshot.step;
     match is_over(step) && step.metadata.deletion_timestamp.is_none() {
-        true => waiting::orphan(snapshot),
+        true => closing::orphan(snapshot),
         // A step that begins again may be held before it comes to its pull request: until then nothing must be green there.
-        false => Plan::act(waiting::withdraw(snapshot).unwrap_or(Effect::Step(StepEffect::ForgetStatus))),
+        false => {
+            Plan::act(commit_check::withdraw(snapshot).unwrap_or(Effect::Step(StepEffect::ForgetStatus)))
+        }
     }
 }
 
@@ -626,7 +630,7 @@ fn decide(snapshot: &Snapshot<'_>, checked: &check::Checked) -> Plan {
         Some(PromotionState::Promoting) => promoting::plan(snapshot, checked),
         Some(PromotionState::WaitingForMerge) => waiting::plan(snapshot, checked),
         Some(PromotionState::HealthChecking) => verifying::plan(snapshot, checked),
-        Some(PromotionState::Failed) => waiting::abandon(snapshot, checked),
+        Some(PromotionState::Failed) => closing::abandon(snapshot, checked),
         Some(PromotionState::Verified) => Plan::default(),
     }
 }

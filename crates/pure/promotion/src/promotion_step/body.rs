@@ -8,7 +8,7 @@ use kardinal_manifest::Image;
 use sha2::{Digest, Sha256};
 
 use super::draft::{self, output};
-use super::{Hold, Snapshot, change, gates, is_of_another, pending, waiting};
+use super::{Hold, Snapshot, change, gates, is_of_another, pending, pull_request};
 use crate::bundle::is_emergency;
 
 /// Longer values make a table unreadable.
@@ -72,7 +72,7 @@ pub(super) fn body(snapshot: &Snapshot<'_>, bundle: &Bundle, status: &PromotionS
 
 /// What of the pull request is not what this body speaks of.
 fn strange(snapshot: &Snapshot<'_>) -> Option<String> {
-    snapshot.pull_request.and_then(|pull_request| waiting::foreign(snapshot, pull_request))
+    snapshot.pull_request.and_then(|pull_request| pull_request::foreign(snapshot, pull_request))
 }
 
 /// The version as people say it: a tag that is a bare number gets its `v`.

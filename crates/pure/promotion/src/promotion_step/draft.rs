@@ -1,5 +1,7 @@
 //! The status that is being written: progress of tasks, outputs, conditions, and what of it is news.
 
+mod outputs;
+
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStepStatus, TaskState, TaskStatus};
 
@@ -9,76 +11,7 @@ use super::{Note, Plan, Snapshot, target, why};
 use crate::seal::Claim;
 use kardinal_planner::condition::{self, NewCondition, Truth};
 use kardinal_planner::why::Wait;
-
-/// The uid of the Bundle that the step began with: another one may get the same name.
-pub(super) const BUNDLE_UID: &str = "bundleUid";
-/// The commit that holds the change.
-pub(super) const COMMIT: &str = "commit";
-/// The commit that it was built on.
-pub(super) const BASE_COMMIT: &str = "baseCommit";
-/// The whole id of the commit of the configuration repository.
-pub(super) const CONFIG_COMMIT: &str = "configCommit";
-/// The branch that it was pushed to.
-pub(super) const BRANCH: &str = "branch";
-/// Whether there was something to change.
-pub(super) const CHANGED: &str = "changed";
-/// What changed, a line for each image or file.
-pub(super) const CHANGES: &str = "changes";
-/// The number of the pull request.
-pub(super) const PR_NUMBER: &str = "prNumber";
-/// The newest commit of the pull request.
-pub(super) const PR_HEAD: &str = "prHead";
-/// Where the pull request stands: [`OPEN`], [`MERGED`], [`CLOSED`], [`LEFT`] or [`NONE`].
-pub(super) const PR_STATE: &str = "prState";
-/// What [`PR_STATE`] says of one that waits.
-pub(super) const OPEN: &str = "open";
-/// What [`PR_STATE`] says of one that was closed without merging.
-pub(super) const CLOSED: &str = "closed";
-/// What [`PR_STATE`] says where there is none, or a step that is being deleted cannot find out.
-pub(super) const NONE: &str = "none";
-/// What [`PR_STATE`] says of one that a failed step could not close, or look at.
-pub(super) const LEFT: &str = "left";
-/// What [`PR_STATE`] says of one whose change is in.
-pub(super) const MERGED: &str = "merged";
-/// The commit that the merge left on the base branch.
-pub(super) const MERGE_COMMIT: &str = "mergeCommit";
-/// Whether somebody closed the pull request without merging it.
-pub(super) const REJECTED: &str = "rejected";
-/// The commit that the pull request was rebuilt on, until people have been told; `none`: there was nothing left to change.
-pub(super) const REBUILT_ON: &str = "rebuiltOn";
-/// Stands for no commit at all.
-pub(super) const NOTHING: &str = "none";
-/// The newest commit of the pull request, when it was found not to be the step's own.
-pub(super) const FOREIGN_HEAD: &str = "foreignHead";
-/// Set when a forge refuses to merge because of a conflict.
-pub(super) const CONFLICT: &str = "conflict";
-/// The fingerprint of the facts that the body of the pull request tells.
-pub(super) const EVIDENCE_KEY: &str = "evidenceKey";
-/// What the commit status was last asked to say, and of which commit. A forge that refuses to show it is not asked for the
-/// same again; what it really shows is [`GREEN_HEAD`].
-pub(super) const STATUS_KEY: &str = "statusKey";
-/// The commit that shows a green check.
-pub(super) const GREEN_HEAD: &str = "greenHead";
-/// Since when it does.
-pub(super) const GREEN_SINCE: &str = "greenSince";
-/// Which commit showed a green check last that it shows no more, from when and until when.
-pub(super) const WAS_GREEN: &str = "wasGreen";
-/// The commits whose checks a step that is over cannot take back, with spaces between them.
-pub(super) const CHECK_LEFT: &str = "checkLeft";
-/// How often the running custom task was called in vain.
-pub(super) const TASK_ATTEMPTS: &str = "taskAttempts";
-/// Why another object than the first choice tells the health.
-pub(super) const HEALTH_FALLBACK: &str = "healthFallback";
-/// What the workloads looked like right before the push.
-pub(super) const HEALTH_BEFORE: &str = "healthBefore";
-/// What they looked like at the first look after the change, where [`HEALTH_BEFORE`] is not known.
-pub(super) const HEALTH_BASELINE: &str = "healthBaseline";
-/// Set while nothing is known of the environment's health.
-pub(super) const HEALTH_UNKNOWN: &str = "healthUnknown";
-/// Since when its health is known again, after a time in which it was not.
-pub(super) const HEALTH_SINCE: &str = "healthKnownSince";
-/// Whether the promotion branch was cleared away.
-pub(super) const BRANCH_DELETED: &str = "branchDeleted";
+pub(super) use outputs::*;
 
 /// Says that somebody must mend something before the step can go on.
 const BLOCKED: &str = "Blocked";

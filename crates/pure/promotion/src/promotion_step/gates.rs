@@ -7,7 +7,9 @@ use kardinal_policy::{GATE_TEMPLATE_LABEL, Scope, freshness};
 
 use super::draft::{self, output};
 use super::organisation::Answer;
-use super::{Hold, Organisation, PullRequest, Snapshot, change, commit_check, late, waiting, why};
+use super::{
+    Hold, Organisation, PullRequest, Snapshot, change, closing, commit_check, late, pull_request, why,
+};
 use crate::policy_gate::READY;
 use kardinal_planner::condition::{self, Truth};
 use kardinal_planner::why::Wait;
@@ -194,17 +196,18 @@ fn disregarded(
         evaluated_at: is_known(hold).then_some(at),
         ..failed(PAUSED, hold.why.clone())
     });
-    let strange =
-        waiting::foreign(snapshot, pull_request).map(|why| match was_looked_at(snapshot, pull_request) {
+    let strange = pull_request::foreign(snapshot, pull_request).map(|why| {
+        match was_looked_at(snapshot, pull_request) {
             true => failed(OWN_COMMIT, why),
             // It may be our own change, rebuilt in a life that ended before it was written down.
             false => GateEvidence { evaluated_at: None, ..failed(OWN_COMMIT, not_on_record(pull_request)) },
-        });
+        }
+    });
     let not_asked = snapshot.bundle.is_none().then(|| GateEvidence {
         evaluated_at: None,
         ..failed(NOT_ASKED, "they could not be asked: the Bundle does not exist any more".to_owned())
     });
-    let over = (waiting::has_failed(snapshot) && late::ended_before(snapshot, at)).then(|| {
+    let over = (closing::has_failed(snapshot) && late::ended_before(snapshot, at)).then(|| {
         let name = if super::is_rejected(snapshot.step) { REJECTED } else { FAILED };
         failed(name, format!("the promotion was over: {}", end(snapshot)))
     });
@@ -225,7 +228,7 @@ fn end(snapshot: &Snapshot<'_>) -> String {
 /// Whether the check says what it would say now.
 fn is_shown(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> bool {
     let shown = snapshot.step.status.as_ref().and_then(|status| output(status, draft::STATUS_KEY));
-    shown == Some(waiting::status_key(snapshot, pull_request).as_str())
+    shown == Some(commit_check::status_key(snapshot, pull_request).as_str())
 }
 
 fn not_on_record(pull_request: &PullRequest) -> String {

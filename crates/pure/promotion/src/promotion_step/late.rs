@@ -10,7 +10,8 @@ use super::check::{Checked, CheckedStep, may_open_pull_request};
 use super::draft::{self, Draft};
 use super::tasks::{Task, TaskKind};
 use super::{
-    Plan, PullRequest, PullRequestState, Snapshot, change, gates, organisation, promoting, waiting, why,
+    Plan, PullRequest, PullRequestState, Snapshot, change, closing, gates, organisation, promoting,
+    pull_request, waiting, why,
 };
 
 /// How long after its end a step looks for a merge of its pull request without having heard of one.
@@ -47,7 +48,7 @@ pub(super) fn is_in(snapshot: &Snapshot<'_>, found: &PullRequest) -> bool {
         .is_some_and(|since| found.merged_at.is_none_or(|merged_at| merged_at < since));
     found.state == PullRequestState::Merged
         && found.base == change::base_branch(snapshot.step)
-        && !waiting::is_of_another_branch(snapshot, found)
+        && !pull_request::is_of_another_branch(snapshot, found)
         && !is_older
 }
 
@@ -67,7 +68,7 @@ pub(super) fn go_on_from_merge(
     draft.set_output(draft::CHANGED, "true");
     draft.remember_bundle(bundle);
     draft.enter(PromotionState::WaitingForMerge, [why::next(told)]);
-    waiting::settle(draft, snapshot, found);
+    pull_request::settle(draft, snapshot, found);
 }
 
 /// Nobody knows whether a task of somebody else's was called.
@@ -125,7 +126,7 @@ pub(super) fn on_leaving(snapshot: &Snapshot<'_>, mut draft: Draft<'_>) -> Optio
     if snapshot.organisation.is_err() {
         return Some(Plan { wake: Some(organisation::ask_again(snapshot)), ..Plan::default() });
     }
-    match waiting::has_failed(snapshot) {
+    match closing::has_failed(snapshot) {
         true => merged_all_the_same(&mut draft, snapshot, found),
         false => merged_meanwhile(&mut draft, snapshot, found),
     }
@@ -147,11 +148,11 @@ pub(super) fn awaits_record(snapshot: &Snapshot<'_>) -> bool {
 
 /// Somebody merged the pull request while its promotion came to an end for another reason.
 fn merged_meanwhile(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: &PullRequest) {
-    waiting::record(draft, found);
+    pull_request::record(draft, found);
     if !is_in(snapshot, found) {
         return;
     }
-    waiting::arrived(draft, snapshot, found);
+    pull_request::arrived(draft, snapshot, found);
     let at = found.merged_at.unwrap_or(snapshot.now);
     let by = found.merged_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
     let environment = &snapshot.step.spec.environment;
@@ -168,9 +169,9 @@ fn merged_meanwhile(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: &Pull
 fn merged_all_the_same(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: &PullRequest) {
     let at = found.merged_at.unwrap_or(snapshot.now);
     let after_the_end = ended_before(snapshot, at);
-    waiting::record(draft, found);
+    pull_request::record(draft, found);
     if is_in(snapshot, found) {
-        waiting::arrived(draft, snapshot, found);
+        pull_request::arrived(draft, snapshot, found);
         // What was merged elsewhere never came to the environment: that stays rejected.
         draft.status.outputs.remove(draft::REJECTED);
     }

@@ -6,7 +6,8 @@ use kardinal_api::kardinal::BundlePhase;
 use super::check::Checked;
 use super::draft::{self, Draft};
 use super::{
-    Effect, GitEffect, Plan, Snapshot, StepEffect, body, change, late, organisation, promoting, waiting,
+    Effect, GitEffect, Plan, Snapshot, StepEffect, body, change, closing, commit_check, late, organisation,
+    promoting, waiting,
 };
 use crate::bundle::SUPERSEDED;
 
@@ -19,7 +20,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
     }
     let draft = Draft::new(snapshot, checked);
     let effect = pull_request(snapshot, &draft)
-        .or_else(|| waiting::take_back_for_good(snapshot, &draft, over(snapshot)))
+        .or_else(|| commit_check::take_back_for_good(snapshot, &draft, over(snapshot)))
         .or_else(|| branch(snapshot, &draft));
     match effect {
         Some(effect) => Plan::act(effect),
@@ -36,7 +37,7 @@ fn pull_request(snapshot: &Snapshot<'_>, draft: &Draft<'_>) -> Option<Effect> {
     if draft.output(draft::PR_STATE).is_none() && may_exist {
         return Some(change::find(snapshot));
     }
-    let close = waiting::close(snapshot, draft, why(snapshot));
+    let close = closing::close(snapshot, draft, why(snapshot));
     // Somebody may have merged it in the meantime; a forge takes closing it for done then.
     let is_closed =
         || draft.output(draft::PR_STATE) == Some(draft::CLOSED) && snapshot.pull_request.is_none();

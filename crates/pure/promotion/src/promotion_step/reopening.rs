@@ -5,7 +5,7 @@ use kardinal_api::kardinal::{PromotionState, TaskState};
 use super::check::Checked;
 use super::draft::{self, Draft};
 use super::tasks::TaskKind;
-use super::{Plan, Snapshot, waiting, why};
+use super::{Plan, Snapshot, commit_check, why};
 
 /// What a new pull request does not begin without: for which Bundle the step works, and when a check was green.
 const KEPT: [&str; 2] = [draft::BUNDLE_UID, draft::WAS_GREEN];
@@ -23,7 +23,7 @@ pub(super) fn record(draft: &mut Draft<'_>) {
 /// are not called again. Before that a green check is taken back, which anybody could put to use with the same commit.
 pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
     let mut draft = Draft::new(snapshot, checked);
-    if let Some(effect) = waiting::take_back(snapshot, &draft, "the pull request no longer exists") {
+    if let Some(effect) = commit_check::take_back(snapshot, &draft, "the pull request no longer exists") {
         return Plan::act(effect);
     }
     let again = draft.tasks().iter().zip(&mut draft.status.steps).filter(|(task, _)| {

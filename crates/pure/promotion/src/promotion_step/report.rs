@@ -1,36 +1,30 @@
 //! What came of an effect, folded into the status.
 
+mod retry;
+mod success;
+
 use jiff::SignedDuration;
 use kardinal_api::kardinal::{PromotionState, PromotionStep, PromotionStepStatus};
+use kardinal_planner::why::Wait;
+use retry::{backoff, pause, uid, wait};
+use success::succeeded;
 
 use super::check::check_current;
 use super::draft::{self, Draft};
-use super::tasks::{Task, TaskKind, reviewed};
+use super::tasks::reviewed;
 use super::{
-    CommitState, Effect, ForgeEffect, GitEffect, ImageMove, Note, Outcome, PullRequest, PullRequestState,
-    Push, Retry, Snapshot, StepEffect, body, change, commit_check, gates, late, reopening, verifying,
-    waiting, why,
+    CommitState, Effect, ForgeEffect, GitEffect, Note, Outcome, PullRequest, PullRequestState, Retry,
+    Snapshot, StepEffect, closing, commit_check, pull_request, why,
 };
-use kardinal_planner::why::Wait;
 
 /// How often a custom task is called before a fault fails the step.
 const CALLS: u32 = 3;
-/// The longest pause between two tries of somebody who cannot be reached, in seconds.
-const LONGEST_PAUSE: i64 = 8;
-/// The longest pause that another side may ask for.
-const LONGEST_RETRY_AFTER: SignedDuration = SignedDuration::from_secs(60);
-/// The longest pause after a rate limit that names no time, in milliseconds.
-const LONGEST_BACKOFF: i64 = 300_000;
-/// No window of a rate limit is longer.
-const LONGEST_WINDOW: SignedDuration = SignedDuration::from_hours(1);
 /// How often a door that stays shut is knocked at, where the step can do without.
 pub const KNOCKS: u32 = 4;
 /// How often a forge may ask to try a merge again later before that means a conflict.
 const CONFLICT_AFTER: u32 = 3;
 /// How often a step that is being deleted tries a world that fails: for about ten minutes.
 const PATIENCE: u32 = 75;
-/// How many changed images or files are kept in the status.
-const CHANGES_LIMIT: usize = 50;
 
 /// What to write, and when to try again.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,7 +115,7 @@ fn fold(
         Outcome::Refused { task, message } => refused(draft, snapshot, effect, (*task, message), attempt),
         // A look at a record that is still open does not say that it can be merged now: the next try does.
         Outcome::PullRequest(found) if merges_itself(snapshot, effect, found) && draft.is_blocked() => {
-            waiting::record(draft, found);
+            pull_request::record(draft, found);
             None
         }
         done => {
@@ -187,38 +181,6 @@ fn is_trouble(outcome: &Outcome) -> bool {
     )
 }
 
-/// How long to wait. Somebody who cannot be reached is tried again soon, so that everything goes on right after the
-/// return; somebody who limits us is left alone for longer and longer.
-fn wait(snapshot: &Snapshot<'_>, retry: Retry, attempt: u32) -> SignedDuration {
-    match retry {
-        Retry::Soon => pause(attempt),
-        Retry::After(asked) => asked.clamp(pause(1), LONGEST_RETRY_AFTER),
-        Retry::Limited(Some(asked)) => asked.clamp(pause(1), LONGEST_WINDOW),
-        Retry::Limited(None) | Retry::Later => backoff(attempt, uid(snapshot)),
-    }
-}
-
-fn uid<'a>(snapshot: &Snapshot<'a>) -> &'a str {
-    snapshot.step.metadata.uid.as_deref().unwrap_or_default()
-}
-
-/// From one second, doubled each time, to five minutes. Up to half as much again is added, by the step and the
-/// attempt, so that those who were limited together do not come back together.
-fn backoff(attempt: u32, seed: &str) -> SignedDuration {
-    let whole = 1000i64.checked_shl(attempt.saturating_sub(1).min(20)).unwrap_or(LONGEST_BACKOFF);
-    let whole = whole.min(LONGEST_BACKOFF);
-    let start = 0xcbf2_9ce4_8422_2325u64 ^ u64::from(attempt);
-    let hash = seed.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    let share = i64::try_from((hash >> 32) % 500).unwrap_or(0);
-    SignedDuration::from_millis((whole + whole * share / 1000).min(LONGEST_BACKOFF))
-}
-
-/// 1, 2, 4 and then 8 seconds.
-fn pause(attempt: u32) -> SignedDuration {
-    let seconds = 1i64.checked_shl(attempt.saturating_sub(1)).unwrap_or(LONGEST_PAUSE);
-    SignedDuration::from_secs(seconds.clamp(1, LONGEST_PAUSE))
-}
-
 /// Whether the effect only shows something to people.
 fn is_display(effect: &Effect) -> bool {
     matches!(
@@ -243,7 +205,7 @@ fn takes_success_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, effect: &Effec
 }
 
 /// Whether an open pull request has another newest commit.
-fn is_replaced(snapshot: &Snapshot<'_>, sha: &str) -> bool {
+pub(super) fn is_replaced(snapshot: &Snapshot<'_>, sha: &str) -> bool {
     let open = snapshot.pull_request.filter(|found| found.state == PullRequestState::Open);
     open.is_some_and(|found| found.head != sha)
 }
@@ -267,14 +229,14 @@ fn merges_itself(snapshot: &Snapshot<'_>, effect: &Effect, found: &PullRequest) 
         && !reviewed(&snapshot.step.spec)
 }
 
-fn is_removal(snapshot: &Snapshot<'_>) -> bool {
+pub(super) fn is_removal(snapshot: &Snapshot<'_>) -> bool {
     snapshot.step.metadata.deletion_timestamp.is_some()
 }
 
 /// Whether the effect clears up after a step that is over.
-fn is_cleanup(snapshot: &Snapshot<'_>, effect: &Effect) -> bool {
+pub(super) fn is_cleanup(snapshot: &Snapshot<'_>, effect: &Effect) -> bool {
     is_removal(snapshot)
-        || waiting::has_failed(snapshot)
+        || closing::has_failed(snapshot)
         || matches!(effect, Effect::Forge(ForgeEffect::ClosePullRequest { .. }))
 }
 
@@ -346,7 +308,7 @@ fn is_look(effect: &Effect) -> bool {
 /// it is never given up: the credentials are the team's.
 fn looks_back(snapshot: &Snapshot<'_>, draft: &Draft<'_>, effect: &Effect) -> bool {
     is_look(effect)
-        && waiting::has_failed(snapshot)
+        && closing::has_failed(snapshot)
         && !is_removal(snapshot)
         && draft.output(draft::PR_STATE) != Some(draft::OPEN)
 }
@@ -367,150 +329,6 @@ fn give_up(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, mess
     }
 }
 
-fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: &Effect, outcome: &Outcome) {
-    match (effect, outcome) {
-        (Effect::Git(GitEffect::Commit(order)), Outcome::Committed { .. }) if order.replaces.is_some() => {
-            rebuilt(draft, snapshot, outcome);
-        }
-        (Effect::Forge(ForgeEffect::CommentPullRequest { .. }), _) => {
-            draft.status.outputs.remove(draft::REBUILT_ON);
-        }
-        (Effect::Git(GitEffect::Commit(order)), Outcome::Committed { .. }) => {
-            committed(draft, snapshot, &order.branch, outcome)
-        }
-        (Effect::Forge(ForgeEffect::OpenPullRequest(_)), Outcome::PullRequest(pull_request)) => {
-            draft.set_output(draft::EVIDENCE_KEY, body::fingerprint(snapshot));
-            waiting::record(draft, pull_request);
-            if let Some(index) = draft.position(&TaskKind::OpenPullRequest) {
-                draft.complete(index, format!("opened PR #{}", pull_request.number));
-            }
-            draft.advance("");
-            waiting::settle(draft, snapshot, pull_request);
-        }
-        // What it has passed over is told with the gates at hand, by the next plan.
-        (_, Outcome::PullRequest(found))
-            if (waiting::has_failed(snapshot) || is_removal(snapshot))
-                && found.state == PullRequestState::Merged => {}
-        (_, Outcome::PullRequest(pull_request)) if is_cleanup(snapshot, effect) => {
-            waiting::record(draft, pull_request);
-        }
-        (_, Outcome::NoPullRequest) if is_cleanup(snapshot, effect) => {
-            draft.set_output(draft::PR_STATE, draft::NONE)
-        }
-        (Effect::Forge(ForgeEffect::FindMerge { .. }), Outcome::PullRequest(found)) => {
-            nothing_to_open(draft, snapshot, Some(found));
-        }
-        (Effect::Forge(ForgeEffect::FindMerge { .. }), _) => nothing_to_open(draft, snapshot, None),
-        // It was looked for before the step began.
-        (Effect::Forge(ForgeEffect::FindPullRequest { .. }), Outcome::NoPullRequest)
-            if super::is_outside(snapshot.step) => {}
-        (_, Outcome::PullRequest(pull_request)) => waiting::settle(draft, snapshot, pull_request),
-        (_, Outcome::NoPullRequest) => reopening::record(draft),
-        (Effect::Forge(ForgeEffect::UpdatePullRequest { .. }), _) => {
-            draft.set_output(draft::EVIDENCE_KEY, body::fingerprint(snapshot));
-        }
-        (Effect::Forge(ForgeEffect::SetCommitStatus { sha, .. }), _) if is_replaced(snapshot, sha) => {
-            commit_check::forget(draft, sha)
-        }
-        (Effect::Forge(ForgeEffect::SetCommitStatus { .. }), _) => {
-            if let Some(pull_request) = snapshot.pull_request {
-                draft.set_output(draft::STATUS_KEY, waiting::status_key(snapshot, pull_request));
-            }
-        }
-        (Effect::Forge(ForgeEffect::ClosePullRequest { .. }), _) => {
-            draft.set_output(draft::PR_STATE, draft::CLOSED)
-        }
-        (Effect::Git(GitEffect::DeleteBranch { .. }), _) => draft.set_output(draft::BRANCH_DELETED, "true"),
-        (Effect::CallTask(call), Outcome::TaskAnswer { success, message }) => {
-            draft.status.outputs.remove(draft::TASK_ATTEMPTS);
-            answered(draft, call.index, *success, message);
-        }
-        _ => {}
-    }
-}
-
-fn answered(draft: &mut Draft<'_>, index: usize, success: bool, message: &str) {
-    let name = draft.tasks().get(index).map(|task| task.name.clone()).unwrap_or_default();
-    let message = change::cut(message, 1024);
-    if success {
-        draft.complete(index, message);
-        draft.advance(message);
-    } else {
-        let why = if message.is_empty() { "it gave no reason" } else { message };
-        draft.fail(Some(index), format!("task `{name}` said no: {why}"));
-    }
-}
-
-fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outcome: &Outcome) {
-    let Outcome::Committed { commit, base, push, files, moves, source } = outcome else { return };
-    draft.set_output(draft::COMMIT, commit);
-    draft.set_output(draft::CHANGED, push.has_commit().to_string());
-    if let Some(base) = base {
-        draft.set_output(draft::BASE_COMMIT, base.clone());
-    }
-    if let Some(source) = source {
-        draft.set_output(draft::CONFIG_COMMIT, source.clone());
-    }
-    let told = if push.has_commit() {
-        // They were asked once more right before the push.
-        draft.status.evidence = Some(gates::evidence(snapshot));
-        draft.set_output(draft::BRANCH, branch);
-        draft.set_output(draft::CHANGES, changes(files, moves));
-        format!("pushed {} to `{branch}`", change::cut(commit, 7))
-    } else {
-        format!("`{}` already has this version", change::base_branch(snapshot.step))
-    };
-    for (index, task) in draft.tasks().iter().enumerate() {
-        if task.kind.is_gathered() || task.kind == TaskKind::Push {
-            draft.complete(index, done(task, &told));
-        }
-    }
-    if !draft.opens_pull_request() {
-        draft.status.promoted_at = Some(snapshot.now);
-        // Of a push that was made in an earlier life nobody knows what was there before.
-        if let Some(marks) = verifying::before_push(snapshot).filter(|_| *push == Push::Made) {
-            draft.set_output(draft::HEALTH_BEFORE, marks);
-        }
-    }
-    draft.advance(&told);
-}
-
-/// There is nothing to change, and now it is known whether that is the doing of this promotion.
-fn nothing_to_open(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: Option<&PullRequest>) {
-    let ours = |found: &&PullRequest| late::is_in(snapshot, found);
-    if let (Some(found), Some(bundle)) = (found.filter(ours), snapshot.bundle) {
-        late::go_on_from_merge(draft, snapshot, bundle, found);
-        return;
-    }
-    // One that was found open before is closed first, as one whose change has come in by another way.
-    if draft.output(draft::PR_STATE) == Some(draft::OPEN) {
-        if let Some(index) = draft.position(&TaskKind::OpenPullRequest) {
-            draft.complete(index, "it was open already");
-        }
-        draft.set_output(draft::REBUILT_ON, draft::NOTHING);
-        draft.advance("");
-        return;
-    }
-    waiting::skip(draft, snapshot, &[TaskKind::OpenPullRequest, TaskKind::WaitForMerge]);
-}
-
-/// The change stands on the newest base now. What the step has come to stays: only the commit is another one.
-fn rebuilt(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, outcome: &Outcome) {
-    let Outcome::Committed { commit, base, push, files, moves, .. } = outcome else { return };
-    draft.status.outputs.remove(draft::CONFLICT);
-    draft.set_output(draft::COMMIT, commit);
-    if !push.has_commit() {
-        draft.set_output(draft::CHANGED, "false");
-        draft.set_output(draft::REBUILT_ON, draft::NOTHING);
-        return;
-    }
-    let base = base.clone().unwrap_or_default();
-    draft.set_output(draft::CHANGES, changes(files, moves));
-    draft.set_output(draft::REBUILT_ON, base.clone());
-    draft.go_on(format!("rebuilt on `{}` at {}", change::base_branch(snapshot.step), change::cut(&base, 7)));
-    draft.set_output(draft::BASE_COMMIT, base);
-}
-
 /// A merge that is refused because of a conflict, or because of what turns out to be one when it stays.
 fn conflict(
     draft: &mut Draft<'_>,
@@ -525,7 +343,7 @@ fn conflict(
     if certain {
         let detail = format!("{}: {message}", doing(effect));
         draft.wait([match snapshot.pull_request {
-            Some(found) => waiting::request(found, why::reason::CONFLICT).detail(detail),
+            Some(found) => pull_request::request(found, why::reason::CONFLICT).detail(detail),
             None => why::next(detail),
         }]);
         return pause(1);
@@ -537,35 +355,9 @@ fn conflict(
 /// Others have written to the step's own branch, and a person has to look at that.
 fn overtaken(snapshot: &Snapshot<'_>, message: &str) -> Wait {
     match snapshot.pull_request {
-        Some(found) => waiting::request(found, why::reason::FOREIGN).detail(message),
+        Some(found) => pull_request::request(found, why::reason::FOREIGN).detail(message),
         None => why::next(message),
     }
-}
-
-fn done(task: &Task, told: &str) -> String {
-    match task.kind {
-        TaskKind::Push => told.to_owned(),
-        _ => "done".to_owned(),
-    }
-}
-
-/// What changed, a line for each image, or for each file where no image did.
-fn changes(files: &[String], moves: &[ImageMove]) -> String {
-    let lines: Vec<String> = if moves.is_empty() {
-        files.iter().map(|file| file.replace(['\n', '\r'], " ")).collect()
-    } else {
-        let line = |moved: &ImageMove| match &moved.from {
-            Some(from) => format!("{}: {from} to {}", moved.repository, moved.to),
-            None => format!("{}: {} (new)", moved.repository, moved.to),
-        };
-        moves.iter().map(line).collect()
-    };
-    let more = lines.len().saturating_sub(CHANGES_LIMIT);
-    let mut kept: Vec<String> = lines.into_iter().take(CHANGES_LIMIT).collect();
-    if more > 0 {
-        kept.push(format!("and {more} more"));
-    }
-    kept.join("\n")
 }
 
 /// What was being done, for a message.

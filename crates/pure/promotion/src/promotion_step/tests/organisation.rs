@@ -69,7 +69,7 @@ pub(super) fn state(scene: &mut Scene, state: &str, outputs: Value) {
 fn shown(scene: &mut Scene) {
     let snapshot = scene.snapshot();
     let pull_request = scene.pull_request.as_ref().unwrap();
-    let (evidence, status) = (fingerprint(&snapshot), waiting::status_key(&snapshot, pull_request));
+    let (evidence, status) = (fingerprint(&snapshot), commit_check::status_key(&snapshot, pull_request));
     let outputs = &mut scene.step.status.as_mut().unwrap().outputs;
     outputs.insert(draft::EVIDENCE_KEY.to_owned(), evidence);
     outputs.insert(draft::STATUS_KEY.to_owned(), status);
@@ -288,7 +288,7 @@ fn a_rebuilt_commit_whose_record_got_lost_is_found_again() {
     };
     scene.tell(&look, found);
     assert_eq!(scene.output("commit").as_deref(), Some("bea7ed"));
-    assert!(waiting::foreign(&scene.snapshot(), scene.pull_request.as_ref().unwrap()).is_none());
+    assert!(pull_request::foreign(&scene.snapshot(), scene.pull_request.as_ref().unwrap()).is_none());
 }
 
 #[test]
