@@ -23,7 +23,8 @@ use kardinal_planner::why::Who;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::health::{Adapter, Target, Unknown};
+use crate::health::{Adapter, HealthFacts, Target, Unknown};
+use crate::seal::Key;
 
 pub(super) const UID: &str = "0b5e";
 const NOW: &str = "2026-04-14T14:00:00Z";
