@@ -4,6 +4,7 @@
 //! Nothing in this crate may read a clock, call a server or wait.
 
 pub mod condition;
+pub mod doctor;
 pub mod forge;
 pub mod graph;
 pub mod lease;

@@ -5,12 +5,15 @@
 
 mod bundles;
 mod diff;
+pub mod doctor;
+mod gates;
 mod history;
 mod pipelines;
 mod steps;
 
 pub use bundles::{BundleRow, bundle_row, bundles};
 pub use diff::{Difference, compare, diff};
+pub use gates::{GateKind, GateRow, gate_problems, gate_row, gates};
 pub use history::{GateTally, Past, PastOutcome, Rejection, history};
 pub use pipelines::{Also, EnvironmentCell, Incoming, PipelineRow, Pipelines, pipelines};
 pub use steps::{RowKind, StepObjects, StepRow, Steps, steps};

@@ -5,51 +5,18 @@ mod objects;
 mod pipelines;
 mod replicas;
 
-use serde::Serialize;
+use kardinal_planner::doctor::{Finding, failed};
 
 use crate::args::DoctorArguments;
 use crate::failure::{Failure, Kind};
 use crate::output;
 use crate::server::Server;
 
-/// How a check went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Mark {
-    Ok,
-    Warn,
-    Fail,
-}
-
-/// One check.
-#[derive(Debug, Serialize)]
-struct Finding {
-    mark: Mark,
-    what: String,
-    detail: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remedy: Option<String>,
-}
-
-impl Finding {
-    fn ok(what: impl Into<String>, detail: impl Into<String>) -> Finding {
-        Finding { mark: Mark::Ok, what: what.into(), detail: detail.into(), remedy: None }
-    }
-
-    fn warn(what: impl Into<String>, detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
-        Finding { mark: Mark::Warn, what: what.into(), detail: detail.into(), remedy: Some(remedy.into()) }
-    }
-
-    fn fail(what: impl Into<String>, detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
-        Finding { mark: Mark::Fail, what: what.into(), detail: detail.into(), remedy: Some(remedy.into()) }
-    }
-}
-
 /// Looks at everything that the server tells, and prints it.
 pub(crate) fn run(arguments: DoctorArguments) -> anyhow::Result<()> {
     let findings = super::block_on(async { Ok(examine(&arguments).await) })?;
     output::coloured_value(arguments.common.output, &findings, || findings.iter().map(told).collect())?;
-    match findings.iter().filter(|finding| finding.mark == Mark::Fail).count() {
+    match failed(&findings) {
         0 => Ok(()),
         count => {
             Err(Failure::new(Kind::Failed, format!("{count} of {} checks failed", findings.len())).into())
@@ -58,11 +25,7 @@ pub(crate) fn run(arguments: DoctorArguments) -> anyhow::Result<()> {
 }
 
 fn told(finding: &Finding) -> String {
-    let word = match finding.mark {
-        Mark::Ok => "ok",
-        Mark::Warn => "warn",
-        Mark::Fail => "fail",
-    };
+    let word = finding.mark.as_str();
     let pad = " ".repeat(6_usize.saturating_sub(word.len()));
     let Finding { what, detail, .. } = finding;
     let remedy = finding.remedy.as_ref().map(|remedy| format!("        → {remedy}\n")).unwrap_or_default();
@@ -94,7 +57,7 @@ async fn examine(arguments: &DoctorArguments) -> Vec<Finding> {
         }
     }
     let kinds = definitions::check(&server).await;
-    let usable = kinds.iter().all(|finding| finding.mark != Mark::Fail);
+    let usable = failed(&kinds) == 0;
     findings.extend(kinds);
     if usable {
         match pipelines::check(&server, &arguments.policies.policy_namespaces).await {

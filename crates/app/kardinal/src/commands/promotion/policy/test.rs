@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use kardinal_api::kardinal::PolicyGate;
-use kardinal_policy::{check_recheck_interval, time_zone};
 use kardinal_promotion::gate_context::check_expression;
+use kardinal_promotion::view::gate_problems;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -69,16 +69,9 @@ fn test(path: &Path) -> anyhow::Result<Vec<Tested>> {
 fn one(file: &str, object: &Value) -> Tested {
     let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("(no name)");
     let expression = object.pointer("/spec/expression").and_then(Value::as_str).unwrap_or_default();
-    let mut problems = Vec::new();
-    match serde_json::from_value::<PolicyGate>(object.clone()) {
-        Err(error) => problems.push(error.to_string()),
-        Ok(gate) => {
-            problems.extend(check_expression(&gate.spec.expression).err());
-            let zone = gate.spec.time_zone.as_deref().map(time_zone).and_then(Result::err);
-            problems.extend(zone.map(|problem| format!("spec.timeZone: {problem}")));
-            let interval = check_recheck_interval(&gate.spec).err();
-            problems.extend(interval.map(|problem| format!("spec.recheckInterval: {problem}")));
-        }
-    }
+    let problems = match serde_json::from_value::<PolicyGate>(object.clone()) {
+        Err(error) => vec![error.to_string()],
+        Ok(gate) => gate_problems(&gate.spec),
+    };
     Tested { file: file.to_owned(), gate: name.to_owned(), expression: expression.to_owned(), problems }
 }
