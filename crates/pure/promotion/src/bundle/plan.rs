@@ -173,20 +173,12 @@ fn plan_failed(
     graph: Option<&Graph>,
     environments: BTreeMap<String, EnvironmentStatus>,
 ) -> Plan {
-    let failed: Vec<(&String, &EnvironmentStatus)> =
-        environments.iter().filter(|(_, entry)| entry.state == Some(PromotionState::Failed)).collect();
-    let said = |entry: &EnvironmentStatus| match &entry.message {
-        Some(message) => message.clone(),
-        None => "the promotion has failed".to_owned(),
-    };
-    let mut messages: Vec<String> =
-        failed.iter().map(|(name, entry)| format!("{name}: {}", said(entry))).collect();
-    let is_rejected = failed.iter().all(|(_, entry)| entry.rejected == Some(true));
+    let is_rejected = failed(&environments).all(|(_, entry)| entry.rejected == Some(true));
     let back = roll_back(snapshot, &environments);
-    messages.extend(back.lost.iter().cloned());
+    let messages: Vec<String> =
+        failures(&environments, &environments).into_iter().chain(back.lost.iter().cloned()).collect();
     let reason = if is_rejected { "Rejected" } else { "StepFailed" };
-    // Others end what they say with a full stop.
-    let end = (BundlePhase::Failed, Truth::False, reason, messages.join("; ").replace(".; ", "; "));
+    let end = (BundlePhase::Failed, Truth::False, reason, in_one_line(&messages));
     let mut plan = finish(snapshot, environments, graph, end);
     if let Some(status) = &mut plan.status {
         back.write_down(snapshot, status);
@@ -287,17 +279,47 @@ fn plan_finished(snapshot: &Snapshot<'_>, phase: BundlePhase) -> Plan {
 /// Keeps the words of a Bundle that has failed true, where more has become known of an environment since: a rejected pull
 /// request may have been merged all the same.
 fn tell_again(status: &mut BundleStatus, environments: &BTreeMap<String, EnvironmentStatus>) {
-    let Some(ready) = status.conditions.iter_mut().find(|condition| condition.type_ == READY) else { return };
-    for (name, before) in &status.environments {
+    let old = &status.environments;
+    let was_merged = |(name, before): (&String, &EnvironmentStatus)| {
         let now = environments.get(name);
-        let (Some(old), Some(new)) = (&before.message, now.and_then(|now| now.message.as_ref())) else {
-            continue;
-        };
-        ready.message = ready.message.replacen(&format!("{name}: {old}"), &format!("{name}: {new}"), 1);
-        if before.rejected == Some(true) && now.is_some_and(|now| now.rejected.is_none()) {
-            ready.reason = "StepFailed".to_owned();
-        }
+        let is_known = before.message.is_some() && now.is_some_and(|now| now.message.is_some());
+        is_known && before.rejected == Some(true) && now.is_some_and(|now| now.rejected.is_none())
+    };
+    let merged = old.iter().any(was_merged);
+    let words = |now| in_one_line(&failures(old, now));
+    let (said, says) = (words(old), words(environments));
+    let Some(ready) = status.conditions.iter_mut().find(|condition| condition.type_ == READY) else { return };
+    if merged {
+        ready.reason = "StepFailed".to_owned();
     }
+    // Behind it stands what was said of the rollback.
+    if let Some(rest) = ready.message.strip_prefix(&said) {
+        ready.message = format!("{says}{rest}");
+    }
+}
+
+fn failed(
+    environments: &BTreeMap<String, EnvironmentStatus>,
+) -> impl Iterator<Item = (&String, &EnvironmentStatus)> {
+    environments.iter().filter(|(_, entry)| entry.state == Some(PromotionState::Failed))
+}
+
+/// What is known now of each environment that had failed.
+fn failures(
+    before: &BTreeMap<String, EnvironmentStatus>,
+    now: &BTreeMap<String, EnvironmentStatus>,
+) -> Vec<String> {
+    let said = |(name, before): (&String, &EnvironmentStatus)| {
+        let now = now.get(name).and_then(|now| now.message.as_deref());
+        let said = now.or(before.message.as_deref()).unwrap_or("the promotion has failed");
+        format!("{name}: {said}")
+    };
+    failed(before).map(said).collect()
+}
+
+/// Others end what they say with a full stop.
+fn in_one_line(messages: &[String]) -> String {
+    messages.join("; ").replace(".; ", "; ")
 }
 
 /// The Graph that promotes this Bundle; its own before one that was written by hand.

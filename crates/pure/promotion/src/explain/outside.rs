@@ -3,7 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kardinal_api::kardinal::{Artifacts, Bundle, PromotionState, PromotionStep};
 use kardinal_object::name_of;
-use kardinal_planner::why::Wait;
+use kardinal_planner::condition::{self, Truth};
+use kardinal_planner::why::{Wait, WaitOn};
 
 use super::choose::Journey;
 use super::text::shell_word;
@@ -11,18 +12,14 @@ use crate::bundle::is_emergency;
 use crate::promotion_step::{Ending, ending, rollback_of, why};
 use crate::shard::shard_of;
 
-/// Words of Git servers and forges that do not let us in.
-const REFUSALS: [&str; 8] =
-    ["credential", "token", "password", "permission", "authenti", "authoriz", "not allowed", "forbidden"];
-
 /// Something that is not permitted until somebody changes it.
 pub(super) fn action(journey: &Journey<'_>) -> Option<Wait> {
     let step = journey.step?;
-    if let (Some(blocked), Some(basis)) = (told(step, "Blocked"), remedy(step, &journey.bundle)) {
-        return Some(why::action(&blocked.message).basis(basis));
+    if let (Some(blocked), Some(basis)) = (blocked(step), remedy(step, &journey.bundle)) {
+        return Some(blocked.basis(basis));
     }
     let secret = cluster_secret(step).filter(|_| is_health_unknown(step))?;
-    let detail = shut_out(secret, &told(step, "ClusterUnreachable")?.message)?;
+    let detail = shut_out(secret, &unreachable(step)?)?;
     Some(why::action(&detail).basis(remedy_of_health(Some(secret))))
 }
 
@@ -31,16 +28,36 @@ pub(super) fn action(journey: &Journey<'_>) -> Option<Wait> {
 /// A step keeps the Pipeline as it was when its Bundle began, so nobody is sent to change the Pipeline for the step's sake
 /// without being told to start anew.
 pub fn remedy(step: &PromotionStep, bundle: &Bundle) -> Option<String> {
-    let blocked = told(step, "Blocked")?;
+    let blocked = blocked(step)?;
     Some(match is_health_unknown(step) {
         true => remedy_of_health(cluster_secret(step)),
-        false => remedy_of_refusal(step, bundle, &blocked.message),
+        false => remedy_of_refusal(step, bundle, &blocked.reason),
     })
 }
 
+/// What blocks a step, as it tells itself. A step that is over waits for nothing, and tells only in words what keeps it from
+/// being cleared up.
+fn blocked(step: &PromotionStep) -> Option<Wait> {
+    let told = told(step, "Blocked")?;
+    let own = own(step, |wait| wait.on == WaitOn::Action && wait.detail == told.message);
+    Some(own.unwrap_or_else(|| why::blocked(&told.message)))
+}
+
+/// The cluster of the environment that cannot be reached.
+fn unreachable(step: &PromotionStep) -> Option<Wait> {
+    let told = told(step, "ClusterUnreachable")?;
+    let own = own(step, |wait| wait.on == WaitOn::Health && wait.reason == why::reason::UNREACHABLE);
+    let since = told.last_transition_time.0;
+    Some(own.unwrap_or_else(|| why::unreachable(&step.spec.environment, &told.message, since)))
+}
+
+fn own(step: &PromotionStep, is_it: impl Fn(&Wait) -> bool) -> Option<Wait> {
+    step.status.as_ref()?.waits.iter().find(|wait| is_it(wait)).cloned()
+}
+
 fn told<'s>(step: &'s PromotionStep, type_: &str) -> Option<&'s Condition> {
-    let conditions = step.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().find(|one| one.type_ == type_ && one.status == "True")
+    let told = condition::find(&step.status.as_ref()?.conditions, type_)?;
+    condition::is(told, Truth::True).then_some(told)
 }
 
 /// Whether the trouble is that nothing can be learned of the environment's health.
@@ -54,15 +71,13 @@ fn cluster_secret(step: &PromotionStep) -> Option<&str> {
     step.spec.health.as_ref()?.cluster.as_deref()
 }
 
-/// What a cluster that answers, and lets us in or look around no further, says to the credentials of a Secret. Its answer
-/// begins with the code.
-fn shut_out(secret: &str, answer: &str) -> Option<String> {
-    let verb = match answer.split([' ', ':']).next()? {
+/// What a cluster that answers, and lets us in or look around no further, says to the credentials of a Secret.
+fn shut_out(secret: &str, unreachable: &Wait) -> Option<String> {
+    let verb = match why::code(unreachable)? {
         "401" => "refuses",
-        "403" => "permits too little to",
-        _ => return None,
+        _ => "permits too little to",
     };
-    Some(format!("the cluster {verb} the credentials of the Secret `{secret}`: {answer}"))
+    Some(format!("the cluster {verb} the credentials of the Secret `{secret}`: {}", unreachable.detail))
 }
 
 fn remedy_of_health(secret: Option<&str>) -> String {
@@ -75,15 +90,14 @@ fn remedy_of_health(secret: Option<&str>) -> String {
 }
 
 /// Who can do something about a refusal, and what. Where that is not known nothing is promised.
-fn remedy_of_refusal(step: &PromotionStep, bundle: &Bundle, message: &str) -> String {
-    let lower = message.to_lowercase();
+fn remedy_of_refusal(step: &PromotionStep, bundle: &Bundle, reason: &str) -> String {
     let of_git = || step.spec.git.as_ref().and_then(|git| git.secret_ref.as_deref());
     match secret_of_task(step).or_else(of_git) {
-        _ if lower.contains("--allowed-hosts") => match shard_of(step) {
+        _ if reason == why::reason::HOST_NOT_ALLOWED => match shard_of(step) {
             Some(shard) => format!("needs the operator of the controllers or of the agent of shard {shard}"),
             None => "needs the operator of the controllers".to_owned(),
         },
-        _ if !REFUSALS.iter().any(|word| lower.contains(word)) => {
+        _ if reason != why::reason::NOT_LET_IN => {
             "it is tried again every few seconds and goes on as soon as it can".to_owned()
         }
         Some(secret) => {

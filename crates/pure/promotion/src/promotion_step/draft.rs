@@ -256,7 +256,7 @@ impl<'a> Draft<'a> {
         self.warn_if_new(BLOCKED, message);
         // What a step has come to stays its message, even if clearing up after it is not permitted.
         if self.status.state != Some(PromotionState::Failed) {
-            self.wait([why::action(message)]);
+            self.wait([why::blocked(message)]);
         }
     }
 

@@ -133,6 +133,7 @@ fn unknown(mut draft: Draft<'_>, why: &Unknown) -> Plan {
         Unknown::Problem(problem) => {
             draft.reachable();
             draft.block(problem);
+            draft.wait([why::action(problem)]);
         }
         Unknown::Unreachable(why) => {
             draft.unblock();

@@ -46,6 +46,10 @@ pub mod reason {
     pub const PAUSED: &str = "Paused";
     /// A person has to mend something.
     pub const ACTION_NEEDED: &str = "ActionNeeded";
+    /// Somebody outside does not let us in with the credentials that we have.
+    pub const NOT_LET_IN: &str = "NotLetIn";
+    /// The operator does not permit to reach the host.
+    pub const HOST_NOT_ALLOWED: &str = "HostNotAllowed";
     /// Somebody outside failed, and it is tried again.
     pub const TRYING_AGAIN: &str = "TryingAgain";
     /// The agent of a shard is away.
@@ -58,6 +62,13 @@ pub mod reason {
 const NUMBER: &str = "number";
 /// Under this name a [`Wait`] tells when something was noticed.
 const SINCE: &str = "since";
+/// Under this name a [`Wait`] tells with which code of HTTP somebody does not let us in.
+const CODE: &str = "code";
+/// Words of Git servers and forges that do not let us in.
+const REFUSALS: [&str; 8] =
+    ["credential", "token", "password", "permission", "authenti", "authoriz", "not allowed", "forbidden"];
+/// The flag that the operator is asked for.
+const ALLOWED_HOSTS: &str = "--allowed-hosts";
 /// Under this name a [`Wait`] tells the environment that it is about.
 pub(crate) const ENVIRONMENT: &str = "environment";
 /// Stands for an environment that nobody has named.
@@ -143,15 +154,38 @@ pub(crate) fn health(environment: &str, reason: &str, detail: &str) -> Wait {
     Wait::new(WaitOn::Health, reason, Subject::new(environment), Who::Outside).detail(detail)
 }
 
-/// The same where the cluster cannot be reached, which was noticed at this time.
-pub(super) fn unreachable(environment: &str, why: &str, since: Timestamp) -> Wait {
-    health(environment, reason::UNREACHABLE, why).value(SINCE, format!("{since:.0}"))
+/// The same where the cluster cannot be reached, which was noticed at this time. What does not let us in answers with a code
+/// first.
+pub(crate) fn unreachable(environment: &str, why: &str, since: Timestamp) -> Wait {
+    let wait = health(environment, reason::UNREACHABLE, why).value(SINCE, format!("{since:.0}"));
+    let code = why.split([' ', ':']).next().filter(|code| matches!(*code, "401" | "403"));
+    match code {
+        Some(code) => wait.value(CODE, code),
+        None => wait,
+    }
+}
+
+/// The code of HTTP with which a cluster does not let us in, or look around no further.
+pub(crate) fn code(wait: &Wait) -> Option<&str> {
+    wait.value_of(CODE)
 }
 
 /// Something that a person has to mend.
 pub(crate) fn action(detail: &str) -> Wait {
     Wait::new(WaitOn::Action, reason::ACTION_NEEDED, Subject::new(reason::ACTION_NEEDED), Who::Person)
         .detail(detail)
+}
+
+/// Something that somebody outside does not permit. Git servers and forges tell it only in words: here alone those are looked
+/// at, and what follows from them is the reason.
+pub(crate) fn blocked(detail: &str) -> Wait {
+    let said = detail.to_lowercase();
+    let reason = match () {
+        () if said.contains(ALLOWED_HOSTS) => reason::HOST_NOT_ALLOWED,
+        () if REFUSALS.iter().any(|word| said.contains(word)) => reason::NOT_LET_IN,
+        () => reason::ACTION_NEEDED,
+    };
+    Wait { reason: reason.to_owned(), ..action(detail) }
 }
 
 /// Somebody outside who failed; the step tries again.
