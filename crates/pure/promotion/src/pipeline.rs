@@ -1,5 +1,7 @@
 //! The Pipeline's part of the sentence: is it well formed, and how do its environments stand?
 
+pub mod why;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
@@ -18,7 +20,10 @@ use crate::intent::{arrived, check_name, check_namespace, ended_at, present, wit
 use crate::promotion_step;
 use kardinal_planner::condition::{self, NewCondition, Note, Truth};
 use kardinal_planner::names::label_value;
-use kardinal_planner::problem::{Problem, listed};
+use kardinal_planner::problem::Problem;
+use kardinal_planner::why::Wait;
+
+pub use why::is_missing;
 
 /// Everything a decision about one Pipeline is made from.
 #[derive(Clone, Copy, Debug)]
@@ -71,8 +76,6 @@ pub fn arrivals_only(bundle: Bundle) -> Option<Bundle> {
 
 /// The condition that says whether the Secrets that a Pipeline names exist.
 pub const SECRETS_FOUND: &str = "SecretsFound";
-/// What stands between the Secrets that are missing and the namespace.
-const WHERE: &str = " in namespace ";
 /// The key of a Secret that a task names no key of.
 const TASK_KEY: &str = "token";
 /// How long arrivals may stay unrecorded while a Bundle is on its way: mostly it arrives in more places soon.
@@ -188,20 +191,11 @@ fn task_secret(task: &PromotionTask) -> Option<(&str, &str)> {
 /// Whether the Secrets have to be looked for: nobody has since the Pipeline was written, or one was missing then.
 pub fn wants_secrets(pipeline: &Pipeline) -> bool {
     let status = pipeline.status.as_ref();
-    let found = status.and_then(|status| status.conditions.iter().find(|one| one.type_ == SECRETS_FOUND));
-    let known = found
-        .is_some_and(|one| one.status == "True" && one.observed_generation == pipeline.metadata.generation);
+    let found = status.and_then(|status| condition::find(&status.conditions, SECRETS_FOUND));
+    let known = found.is_some_and(|one| {
+        condition::is(one, Truth::True) && one.observed_generation == pipeline.metadata.generation
+    });
     !known && !secrets(pipeline).is_empty()
-}
-
-/// Whether the controllers say that this Secret does not exist, for those who may not look themselves.
-pub fn is_missing(pipeline: &Pipeline, secret: &str) -> bool {
-    let status = pipeline.status.as_ref();
-    let found = status.and_then(|status| status.conditions.iter().find(|one| one.type_ == SECRETS_FOUND));
-    let told = found.filter(|one| one.status == "False").map_or("", |one| one.message.as_str());
-    // The namespace is named behind it, in the same way.
-    let names = told.split(WHERE).next().unwrap_or_default();
-    names.contains(&format!("`{secret}`"))
 }
 
 /// Decides what to tell.
@@ -212,9 +206,12 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     // A wrong name is told, and Bundles are on their way all the same.
     let checked =
         route.as_ref().map_err(Problem::clone).and_then(|route| check_names(pipeline).map(|()| route));
+    let mut waits: Vec<Wait> = checked.as_ref().err().map(why::wrong).into_iter().collect();
     let ready = match checked {
         Ok(route) => NewCondition::new(READY, Truth::True, "Valid", order(route)),
-        Err(problem) => NewCondition::new(READY, Truth::False, "ValidationFailed", problem.to_string()),
+        Err(problem) => {
+            NewCondition::new(READY, Truth::False, why::reason::VALIDATION_FAILED, problem.to_string())
+        }
     };
     let old = pipeline.status.clone().unwrap_or_default();
     let mut notes = Vec::new();
@@ -222,14 +219,18 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let ready = comparison.compare(ready);
     let found =
         |truth, reason: &'static str, message| NewCondition::new(SECRETS_FOUND, truth, reason, message);
+    let looked = if secrets(pipeline).is_empty() { Some([].as_slice()) } else { snapshot.missing };
+    let missing = why::secrets(looked, &old.waits);
     let secrets = match snapshot.missing {
         _ if secrets(pipeline).is_empty() => None,
         None => old.conditions.iter().find(|one| one.type_ == SECRETS_FOUND).cloned(),
         Some([]) => Some(comparison.compare(found(Truth::True, "Found", "all Secrets exist".to_owned()))),
-        Some(missing) => {
-            Some(comparison.compare(found(Truth::False, "SecretMissing", lack(pipeline, missing))))
+        Some(_) => {
+            let said = why::message(pipeline, &missing);
+            Some(comparison.compare(found(Truth::False, why::reason::SECRET_MISSING, said)))
         }
     };
+    waits.extend(missing);
     let wake = wants_secrets(pipeline).then(|| snapshot.now.saturating_add(LOOK_AGAIN).ok()).flatten();
     let wake = wake.filter(|_| !snapshot.missing.is_some_and(<[String]>::is_empty));
     let ours = [READY, SECRETS_FOUND];
@@ -238,6 +239,7 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
         observed_generation: pipeline.metadata.generation,
         phase: Some(phase),
         conditions: others.chain([ready]).chain(secrets).collect(),
+        waits,
         environments: route
             .as_ref()
             .map_or_else(|_| old.environments.clone(), |route| presences(route, snapshot)),
@@ -288,19 +290,6 @@ impl Comparison<'_> {
         }
         new.since(self.old, self.pipeline.metadata.generation, self.now)
     }
-}
-
-fn lack(pipeline: &Pipeline, missing: &[String]) -> String {
-    let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
-    let (noun, verb, pronoun) = match missing {
-        [_] => ("Secret", "does", "it"),
-        _ => ("Secrets", "do", "them"),
-    };
-    let names = listed(missing.iter().map(String::as_str));
-    format!(
-        "the {noun} {names} {verb} not exist{WHERE}`{namespace}`: create {pronoun}; another name in the Pipeline counts \
-         for Bundles that begin later"
-    )
 }
 
 /// By the newest step of each environment, or what was verified there since: one failed is enough to be degraded, all must

@@ -119,10 +119,7 @@ fn row(promotion: &Promotion) -> Option<Row> {
     let (state, colour) = match promotion.outcome {
         Outcome::Idle => return None,
         Outcome::Verified => (VERIFIED.to_owned(), GREEN),
-        Outcome::Failed => {
-            let why = promotion.result.strip_prefix("FAILED: ").unwrap_or(&promotion.result);
-            (format!("FAILED: {why}"), RED)
-        }
+        Outcome::Failed => (promotion.result.clone(), RED),
         _ => match first.map(|wait| (wait.on, wait)) {
             Some((WaitOn::Upstream, _)) => return None,
             Some((WaitOn::Gate, _)) => (format!("waits for {}", gates(&promotion.waits)), YELLOW),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bundle::BundleType;
 use super::environment::{Environment, GitLayout, GitProvider};
+use crate::Wait;
 
 /// How many finished Bundles are kept when `historyLimit` is absent.
 const HISTORY_LIMIT: u32 = 20;
@@ -140,6 +141,10 @@ pub struct PipelineStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// What it waits for, the most important first. Empty when nothing is waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub waits: Vec<Wait>,
     /// What each environment has, one entry for each type of Bundle. It outlives the Bundles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["environment", "type"]))]

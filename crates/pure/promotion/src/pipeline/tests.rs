@@ -382,3 +382,40 @@ fn a_wrong_name_does_not_hide_what_environments_have() {
     assert_eq!((status.phase, status.environments.len()), (Some(PipelinePhase::Ready), 1));
     assert!(told.has_all);
 }
+
+/// What a Pipeline waits for, each as `reason subject who: detail (basis)`.
+fn waits(plan: &Plan) -> Vec<String> {
+    let said = |wait: &Wait| {
+        let Wait { reason, subject, who, detail, basis, .. } = wait;
+        format!("{reason} {} {who:?}: {detail} ({})", subject.name, basis.as_deref().unwrap_or_default())
+    };
+    plan.status.iter().flat_map(|status| &status.waits).map(said).collect()
+}
+
+#[test]
+fn what_it_waits_for_is_data() {
+    let look = |pipeline: &Pipeline, missing: Option<&[String]>| {
+        plan(&Snapshot { pipeline, steps: &[], bundles: &[], promoting: false, missing, now: now() })
+    };
+    let fine = pipeline("[{name: dev}]");
+    assert_eq!(waits(&look(&fine, None)), [""; 0]);
+    let twice = pipeline("[{name: a}, {name: a}]");
+    let wrong = "ValidationFailed spec.environments[1].name Person: `a` is listed twice (names of environments are unique)";
+    assert_eq!(waits(&look(&twice, None)), [wrong]);
+    let mut two = pipeline("[{name: dev, health: {cluster: eu}}, {name: prod, health: {cluster: us}}]");
+    let missing = ["eu".to_owned(), "us".to_owned()];
+    let plan = look(&two, Some(&missing));
+    let absent = |name: &str| {
+        format!(
+            "SecretMissing {name} Person: the Secret `{name}` does not exist (needs a person to create the Secret `{name}`)"
+        )
+    };
+    assert_eq!(waits(&plan), [absent("eu"), absent("us")]);
+    two.status = plan.status;
+    assert!(is_missing(&two, "eu") && is_missing(&two, "us"));
+    assert!(look(&two, None).status.is_none(), "nobody has looked since");
+    assert_eq!(waits(&look(&two, Some(&missing[..1]))), [absent("eu")]);
+    two.spec.environments[1].health = None;
+    two.spec.environments[0].health = None;
+    assert_eq!(waits(&look(&two, None)), [""; 0], "it names no Secret any more");
+}
