@@ -379,8 +379,8 @@ impl Metrics {
         }
         match status.state {
             Some(PromotionState::Failed) => {
-                let failed_in = old.state.map_or_else(|| "Pending".to_owned(), |state| format!("{state:?}"));
-                self.promotions_failed.inc(Failed { env, reason: failed_in });
+                let failed_in = old.state.unwrap_or(PromotionState::Pending).as_str();
+                self.promotions_failed.inc(Failed { env, reason: failed_in.to_owned() });
             }
             Some(PromotionState::Verified) => {
                 if let Some(promoted) = status.promoted_at {

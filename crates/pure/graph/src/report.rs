@@ -101,6 +101,32 @@ pub enum WaitReason {
     Undecided,
 }
 
+impl WaitReason {
+    /// The name used in statuses and texts.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            WaitReason::NotInScope => "NotInScope",
+            WaitReason::GateClosed => "GateClosed",
+            WaitReason::DataMissing => "DataMissing",
+            WaitReason::ObjectAbsent => "ObjectAbsent",
+            WaitReason::KindUnknown => "KindUnknown",
+            WaitReason::NotObserved => "NotObserved",
+            WaitReason::Terminating => "Terminating",
+            WaitReason::Updating => "Updating",
+            WaitReason::DependencyFailed => "DependencyFailed",
+            WaitReason::Excluded => "Excluded",
+            WaitReason::NotReady => "NotReady",
+            WaitReason::Retry => "Retry",
+            WaitReason::Finalizing => "Finalizing",
+            WaitReason::FinalizerSkipped => "FinalizerSkipped",
+            WaitReason::Fenced => "Fenced",
+            WaitReason::LeftBehind => "LeftBehind",
+            WaitReason::PermissionUnknown => "PermissionUnknown",
+            WaitReason::Undecided => "Undecided",
+        }
+    }
+}
+
 /// One thing a node waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
@@ -151,6 +177,38 @@ impl NodeReport {
             objects: Vec::new(),
             propagating: false,
             retained: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WaitReason::*;
+
+    #[test]
+    fn the_word_of_a_reason_is_its_name_in_records() {
+        let all = [
+            NotInScope,
+            GateClosed,
+            DataMissing,
+            ObjectAbsent,
+            KindUnknown,
+            NotObserved,
+            Terminating,
+            Updating,
+            DependencyFailed,
+            Excluded,
+            NotReady,
+            Retry,
+            Finalizing,
+            FinalizerSkipped,
+            Fenced,
+            LeftBehind,
+            PermissionUnknown,
+            Undecided,
+        ];
+        for reason in all {
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
         }
     }
 }

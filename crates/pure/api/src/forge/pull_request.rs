@@ -234,6 +234,17 @@ pub enum PullRequestState {
     Closed,
 }
 
+impl PullRequestState {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PullRequestState::Open => "Open",
+            PullRequestState::Merged => "Merged",
+            PullRequestState::Closed => "Closed",
+        }
+    }
+}
+
 /// What the forge made of a pull request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

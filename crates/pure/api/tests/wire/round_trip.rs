@@ -142,3 +142,49 @@ fn a_misspelt_field_would_be_noticed() {
     );
     assert_ne!(written.get("spec"), read.get("spec"));
 }
+
+/// The word of each variant is the one on the wire.
+#[track_caller]
+fn check_words<T: Serialize + Copy>(all: &[T], word: impl Fn(T) -> &'static str) {
+    for one in all {
+        assert_eq!(serde_json::to_value(one).unwrap(), word(*one));
+    }
+}
+
+#[test]
+fn words_in_texts_are_those_on_the_wire() {
+    use kardinal_api::forge::PullRequestState::{self, Closed, Merged, Open};
+    use kardinal_api::graph::NodeState as Node;
+    use kardinal_api::kardinal::{BundlePhase as Phase, BundleType as Type, PromotionState as State};
+    check_words(&[Type::Image, Type::Config, Type::Mixed], Type::as_str);
+    let phases = [
+        Phase::Available,
+        Phase::Promoting,
+        Phase::Verified,
+        Phase::Failed,
+        Phase::Superseded,
+        Phase::SkipDenied,
+    ];
+    check_words(&phases, Phase::as_str);
+    let states = [
+        State::Pending,
+        State::Promoting,
+        State::WaitingForMerge,
+        State::HealthChecking,
+        State::Verified,
+        State::Failed,
+    ];
+    check_words(&states, State::as_str);
+    check_words(&[Open, Merged, Closed], PullRequestState::as_str);
+    let nodes = [
+        Node::Ready,
+        Node::NotReady,
+        Node::Pending,
+        Node::Excluded,
+        Node::Blocked,
+        Node::Conflict,
+        Node::Error,
+        Node::SystemError,
+    ];
+    check_words(&nodes, Node::as_str);
+}

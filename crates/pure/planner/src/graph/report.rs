@@ -217,7 +217,7 @@ fn node_state(state: NodeState) -> api::NodeState {
 fn wait_status(wait: &Wait) -> api::Wait {
     api::Wait {
         node: wait.node.clone(),
-        why: format!("{:?}", wait.why),
+        why: wait.why.as_str().to_owned(),
         detail: (!wait.detail.is_empty()).then(|| wait.detail.clone()),
         until: wait.until,
     }

@@ -13,6 +13,7 @@ use kardinal_object::{name_of, whole_second};
 
 use super::content::{Standing, leaving, parts};
 use crate::bundle::{READY, is_finished};
+use kardinal_planner::condition::{self, Truth};
 use kardinal_planner::problem::Problem;
 
 /// The field of a problem that goes away when somebody insists.
@@ -256,7 +257,7 @@ pub(crate) fn ended_at(bundle: &Bundle, environment: &str) -> Option<Timestamp> 
     let entry = status.environments.get(environment)?;
     let told = || {
         let ready = status.conditions.iter().find(|condition| condition.type_ == READY);
-        ready.filter(|ready| ready.status == "False").map(|ready| ready.last_transition_time.0)
+        ready.filter(|ready| condition::is(ready, Truth::False)).map(|ready| ready.last_transition_time.0)
     };
     let created = bundle.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let at = match entry.state {

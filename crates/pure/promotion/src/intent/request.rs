@@ -124,9 +124,8 @@ pub fn bundle_of_request(
     let mut bundle = create_bundle(&new, now)?;
     let kind = bundle.spec.kind();
     if let Some(wanted) = request.kind.filter(|wanted| *wanted != kind) {
-        let word = |kind: BundleType| format!("{kind:?}").to_lowercase();
-        let message =
-            format!("what is given makes a Bundle of type `{}`, not `{}`", word(kind), word(wanted));
+        let (kind, wanted) = (kind.as_str(), wanted.as_str());
+        let message = format!("what is given makes a Bundle of type `{kind}`, not `{wanted}`");
         return Err(Problem::new("type", message).hint(
             "`image` needs images, `config` needs a `gitCommit`, `mixed` needs both; or leave it out",
         ));

@@ -30,7 +30,7 @@ pub(super) fn output<'a>(status: &'a PromotionStepStatus, key: &str) -> Option<&
 /// written before the time of a failure had a field of its own.
 pub(super) fn verdict_since(status: &PromotionStepStatus) -> Option<Timestamp> {
     let told = status.conditions.iter().find(|condition| condition.type_ == VERIFIED);
-    told.filter(|told| told.status == "False").map(|told| told.last_transition_time.0)
+    told.filter(|told| condition::is(told, Truth::False)).map(|told| told.last_transition_time.0)
 }
 
 pub(super) struct Draft<'a> {
@@ -320,14 +320,14 @@ impl<'a> Draft<'a> {
                 PromotionState::Pending
                 | PromotionState::Promoting
                 | PromotionState::WaitingForMerge
-                | PromotionState::HealthChecking => (Truth::Unknown, word(state)),
+                | PromotionState::HealthChecking => (Truth::Unknown, state.as_str()),
             };
             // The message of the condition would change with every detail; the state is enough.
             let said = if truth == Truth::Unknown { "" } else { message.as_str() };
             self.judge(NewCondition::new(VERIFIED, truth, reason, said));
             if self.old.state != Some(state) && is_news(state) {
                 let warning = state == PromotionState::Failed;
-                self.notes.push(Note { warning, reason: word(state).to_owned(), message });
+                self.notes.push(Note { warning, reason: state.as_str().to_owned(), message });
             }
         }
         self.status.conditions.sort_by(|one, other| one.type_.cmp(&other.type_));
@@ -361,16 +361,5 @@ fn is_news(state: PromotionState) -> bool {
         | PromotionState::Verified
         | PromotionState::Failed => true,
         PromotionState::Promoting | PromotionState::HealthChecking => false,
-    }
-}
-
-fn word(state: PromotionState) -> &'static str {
-    match state {
-        PromotionState::Pending => "Pending",
-        PromotionState::Promoting => "Promoting",
-        PromotionState::WaitingForMerge => "WaitingForMerge",
-        PromotionState::HealthChecking => "HealthChecking",
-        PromotionState::Verified => "Verified",
-        PromotionState::Failed => "Failed",
     }
 }

@@ -86,7 +86,7 @@ impl Explanation {
 
 fn state(node: &NodeStatus) -> String {
     let kept = if node.retained { " (kept as it was)" } else { "" };
-    format!("{:?}{kept}", node.state)
+    format!("{}{kept}", node.state.as_str())
 }
 
 fn why(node: &NodeStatus, now: Timestamp) -> String {

@@ -191,7 +191,7 @@ async fn read_diff(web: &Web, namespace: &str, request: &PullRequest) -> Result<
 fn render(request: &PullRequest, number: u64, diff: &str) -> String {
     let spec = &request.spec;
     let status = request.status.clone().unwrap_or_default();
-    let state = format!("{:?}", status.state.unwrap_or_default()).to_lowercase();
+    let state = status.state.unwrap_or_default().as_str().to_lowercase();
     let merged = status.merged_by.map(|who| format!(" by {}", escape(&who))).unwrap_or_default();
     let title = escape(&spec.title);
     let (head, base, repository) = (escape(&spec.head), escape(&spec.base), escape(&spec.repository));
