@@ -2,4 +2,3 @@
 
 mod round_trip;
 mod schemas;
-mod words;

@@ -147,7 +147,7 @@ fn a_misspelt_field_would_be_noticed() {
 #[track_caller]
 fn check_words<T: Serialize + Copy>(all: &[T], word: impl Fn(T) -> &'static str) {
     for one in all {
-        assert_eq!(serde_json::to_value(one).unwrap(), word(*one));
+        assert_eq!(serde_json::to_value(one).expect("a word"), word(*one));
     }
 }
 
