@@ -42,6 +42,7 @@ use promotion::gates_read::GatesRead;
 use promotion::sealing::Sealing;
 use promotion::{bundle, pipeline, policy_gate, promotion_step};
 use reconcile::driver::{self, Listener};
+use reconcile::pass::Controller;
 
 /// How long to wait after a write of our own bookkeeping failed.
 const RETRY: SignedDuration = SignedDuration::from_secs(2);
@@ -327,18 +328,18 @@ impl Running {
         let mut listeners: Vec<Arc<dyn Listener>> = Vec::new();
         let plans_here = !matches!(settings.shards, Shards::Only(_));
         if plans_here && settings.graph_controller == GraphController::Embedded {
-            let graphs = graph::Controller::new(context.clone());
+            let graphs = Controller::new(graph::Kind::new(context.clone()));
             listeners.push(driver::spawn_fair(graphs, workers, (stop, &self.cut), tasks));
         }
         listeners.extend(steps.clone().map(|steps| steps as Arc<dyn Listener>));
         if settings.promotions && plans_here {
             // A Bundle of configuration waits for a repository before it starts.
-            let bundles = bundle::Controller::new(context.clone());
+            let bundles = Controller::new(bundle::Kind { context: context.clone() });
             listeners.push(driver::spawn_fair(bundles, workers, (stop, &self.cut), tasks));
-            let gates = policy_gate::Controller::new(context.clone());
+            let gates = Controller::new(policy_gate::Kind { context: context.clone() });
             listeners.push(driver::spawn_fair(gates, workers, (stop, &self.cut), tasks));
             // A Pipeline asks for its Secrets, and a team can have very many of both.
-            let pipelines = pipeline::Controller::new(context.clone());
+            let pipelines = Controller::new(pipeline::Kind { context: context.clone() });
             listeners.push(driver::spawn_fair(pipelines, workers, (stop, &self.cut), tasks));
             tasks.spawn(stop.clone().run_until_cancelled_owned(make_key(context.clone())));
         }

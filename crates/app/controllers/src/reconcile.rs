@@ -1,4 +1,6 @@
-//! What every controller is made of: the queue with its workers, and objects of our kinds as they are read and written.
+//! What all controllers have in common.
 
 pub(crate) mod driver;
 pub(crate) mod objects;
+pub(crate) mod pass;
+pub(crate) mod routes;

@@ -13,7 +13,7 @@ use kardinal_graph::{Changed, Fence, Observed, Owner, Parent};
 
 pub use check::{Checked, Running, check};
 pub use plan::{Effect, Memory, Plan, plan};
-pub use report::{Report, report};
+pub use report::{Report, is_urgent, report};
 
 /// Keeps a Graph until everything it manages is gone.
 pub const FINALIZER: &str = "experimental.kro.run/graph-controller";

@@ -48,6 +48,11 @@ impl<E, S> Plan<E, S> {
         Plan { stages: effects.into_iter().map(|effect| vec![effect]).collect(), ..Plan::default() }
     }
 
+    /// All effects, in their order.
+    pub fn effects(&self) -> Vec<&E> {
+        self.stages.iter().flatten().collect()
+    }
+
     /// Whether nothing is to be done or written.
     pub fn is_idle(&self) -> bool {
         self.stages.iter().all(Vec::is_empty) && self.status.is_none() && self.notes.is_empty()
@@ -61,7 +66,7 @@ pub struct Report<S> {
     pub status: Option<S>,
     /// Transitions worth an Event, once the status is written.
     pub notes: Vec<Note>,
-    /// After which pause to try again.
+    /// After which pause to try again; none at all means at once.
     pub retry: Option<SignedDuration>,
 }
 

@@ -28,7 +28,7 @@ pub use commit::{Commit, Search};
 pub use gates::{Template, Templates, is_made_from, searched, searches, template_of};
 pub use kardinal_policy::{FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL};
 pub(crate) use plan::SUPERSEDED;
-pub use plan::{Effect, Plan, is_finished, phase_of, pipeline_name, plan, why};
+pub use plan::{Effect, Plan, is_finished, phase_of, pipeline_name, plan, search, why};
 pub use refused::{OFFER_AGAIN, refusal, refused};
 pub(crate) use report::is_step_of;
 pub use report::{Course, READY, Standing, course, record, report, up_to_date};

@@ -3,6 +3,7 @@
 pub mod why;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -21,6 +22,7 @@ use crate::promotion_step;
 use kardinal_planner::condition::{self, NewCondition, Note, Truth};
 use kardinal_planner::names::label_value;
 use kardinal_planner::problem::Problem;
+use kardinal_planner::sentence;
 use kardinal_planner::why::Wait;
 
 pub use why::is_missing;
@@ -43,17 +45,7 @@ pub struct Snapshot<'a> {
 }
 
 /// What one pass tells. There is nothing to do about a Pipeline: its Bundles act.
-#[derive(Debug, Default)]
-pub struct Plan {
-    /// The whole status, when it differs from the one observed.
-    pub status: Option<PipelineStatus>,
-    /// Transitions worth an Event.
-    pub notes: Vec<Note>,
-    /// When to look for Secrets again, or to write arrivals down.
-    pub wake: Option<Timestamp>,
-    /// Whether every arrival that was seen is on record once the status is written.
-    pub has_all: bool,
-}
+pub type Plan = sentence::Plan<Infallible, PipelineStatus>;
 
 /// What has to be known of a Bundle that is gone until its arrivals are on record. People can put much into a Bundle. Absent:
 /// it came nowhere.
@@ -250,7 +242,14 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     }
     let due = due.filter(|_| status == old);
     let wake = wake.into_iter().chain(due).min();
-    Plan { status: (status != old).then_some(status), notes, wake, has_all: due.is_none() && route.is_ok() }
+    Plan { status: (status != old).then_some(status), notes, wake, ..Plan::default() }
+}
+
+/// Whether every arrival that was seen is on record in a status of the Pipeline; `None`: in the one that it has.
+pub fn has_all(snapshot: &Snapshot<'_>, status: Option<&PipelineStatus>) -> bool {
+    let Ok(route) = way(snapshot.pipeline) else { return false };
+    let recorded = status.or(snapshot.pipeline.status.as_ref()).map(|status| status.environments.as_slice());
+    recorded.unwrap_or_default() == presences(&route, snapshot)
 }
 
 /// What the environments have, Bundles that are gone included.

@@ -4,20 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kardinal_api::graph::{Graph, GraphRevision};
 use kardinal_cluster::View;
 use kardinal_cluster::watches::Object;
 use kardinal_graph::{Changed, Observed, Permission, Permit, Seen, Selector};
 use kardinal_object::{Gvk, KindScope, ObjectId};
-use kardinal_planner::graph::{GraphScope, Snapshot, plan::recorded_kinds};
+use kardinal_planner::graph::{self as planner, GraphScope, Snapshot, plan::recorded_kinds};
 use serde_json::Value;
 
-use super::{Controller, Remembered, routes};
-use crate::reconcile::driver::Key;
+use super::{Kind, Memory};
+use crate::reconcile::driver::{Key, Next};
+use crate::reconcile::objects::{self, gvk, lock};
+use crate::reconcile::pass::{self, Remembered, sight};
 use crate::{Context, facets};
 
 /// What was seen of one Graph and its objects.
-pub(super) struct Observation {
+pub(crate) struct Observation {
     pub(super) key: Key,
     pub(super) graph: Arc<Graph>,
     pub(super) revisions: Arc<Vec<GraphRevision>>,
@@ -25,6 +28,17 @@ pub(super) struct Observation {
     pub(super) now: Timestamp,
     /// The kinds that the pass could see.
     pub(super) kinds: BTreeSet<Gvk>,
+    surroundings: Surroundings,
+}
+
+impl pass::Observed for Observation {
+    fn metadata(&self) -> &ObjectMeta {
+        &self.graph.metadata
+    }
+
+    fn now(&self) -> Timestamp {
+        self.now
+    }
 }
 
 impl Observation {
@@ -39,13 +53,14 @@ impl Observation {
         }
     }
 
-    pub(super) fn uid(&self) -> String {
-        self.graph.metadata.uid.clone().unwrap_or_default()
+    /// What is around the Graph, once: nobody holds it after the decision.
+    pub(super) fn take_surroundings(&mut self) -> Surroundings {
+        let nothing = Surroundings { changed: Changed::Nothing, world: World::default() };
+        std::mem::replace(&mut self.surroundings, nothing)
     }
 
     pub(super) fn id(&self) -> ObjectId {
-        let (namespace, name) = self.key.clone();
-        ObjectId { gvk: routes::graph_gvk(), namespace: Some(namespace), name }
+        objects::id::<Graph>(&self.key)
     }
 }
 
@@ -56,75 +71,80 @@ pub(super) struct Surroundings {
     world: World,
 }
 
-/// Why a pass cannot be made.
-pub(super) enum Unseen {
-    /// There is no such Graph.
-    Absent,
-    /// Some watch has not told anything yet; it will say when it has.
-    TooEarly,
-}
-
 /// How many nodes a Graph has, by the watch; none if it is not there.
 pub(super) fn nodes(context: &Context, (namespace, name): &Key) -> usize {
-    let view = context.watches.view([&routes::graph_gvk()]);
-    let graph = view.kind(&routes::graph_gvk()).and_then(|graphs| graphs.get(Some(namespace), name));
+    let kind = gvk::<Graph>();
+    let view = context.watches.view([&kind]);
+    let graph = view.kind(&kind).and_then(|graphs| graphs.get(Some(namespace), name));
     let nodes = graph
         .map(|graph| graph.tree())
         .and_then(|graph| graph.pointer("/spec/nodes")?.as_array().map(Vec::len));
     nodes.unwrap_or_default()
 }
 
+/// Asks what the Graph's account may read, as far as that is not known; returns whether there is news.
+pub(super) async fn ask(context: &Context, key: &Key, remembered: &Remembered<Memory>) -> bool {
+    let (account, wanted, mut permissions) = {
+        let Memory { walk, permissions, .. } = &mut *lock(remembered);
+        let Some(account) = walk.account().map(str::to_owned) else { return false };
+        (account, walk.permits().cloned().collect(), std::mem::take(permissions))
+    };
+    let now = context.clock.now();
+    let is_news = permissions.refresh(&context.writer, (&key.0, &account), wanted, now).await;
+    lock(remembered).permissions = permissions;
+    is_news
+}
+
 /// Reads the Graph, its revisions and its objects out of the watches.
-pub(super) fn observe(
-    controller: &Controller,
-    key: &Key,
-    remembered: &mut Remembered,
-) -> Result<(Observation, Surroundings), Unseen> {
-    let Remembered { memory, read, permissions, .. } = remembered;
+pub(super) fn observe(kind: &Kind, key: &Key, memory: &mut Memory) -> Result<Observation, Next> {
+    let Memory { walk, read, permissions, .. } = memory;
     let (namespace, name) = key;
-    let watches = &controller.context.watches;
-    let own = watches.view([&routes::graph_gvk(), &routes::revision_gvk()]);
     // A list of revisions that failed is not an empty one: they would be made again and again.
-    if !own.synced() {
-        return Err(Unseen::TooEarly);
-    }
-    let graphs = own.kind(&routes::graph_gvk());
-    let seen = graphs.and_then(|graphs| graphs.get(Some(namespace), name)).ok_or(Unseen::Absent)?;
+    let own = sight::<Kind>(&kind.context)?;
+    let graphs = own.kind(&gvk::<Graph>());
+    let seen = graphs.and_then(|graphs| graphs.get(Some(namespace), name)).ok_or(Next::Never)?;
     let graph = read.graph(seen).map_err(|error| {
         // The server validates Graphs, so this is a Graph of a version we do not know.
         tracing::error!(graph = %name, namespace, error = %error, "a Graph cannot be read");
-        Unseen::Absent
+        Next::Never
     })?;
     let uid = graph.metadata.uid.clone().unwrap_or_default();
     let recorded = recorded_kinds(&graph);
+    let kinds = kinds_of(&graph, walk, &recorded);
+    // Listen first, then look: nothing that happens in between is missed.
+    kind.routes().expect(key, &uid, &kinds);
+    let watches = &kind.context.watches;
+    for gvk in &kinds {
+        watches.ensure(gvk);
+    }
+    let changed = kind.routes().take_changes(key);
+    let view = watches.view(&kinds);
+    if !view.settled() {
+        kind.routes().put_back(key);
+        return Err(Next::At(None));
+    }
+    let now = kind.context.clock.now();
+    let account = graph.spec.service_account_name.as_deref().unwrap_or_default();
+    let permissions = permissions.known((namespace, account), now);
+    let world = World { view, owned_kinds: recorded, uid: uid.clone(), permissions };
+    let revisions = read.revisions(&own, namespace, &uid);
+    let scope = kind.context.graph_scope;
+    let surroundings = Surroundings { changed, world };
+    Ok(Observation { key: key.clone(), graph, revisions, scope, now, kinds, surroundings })
+}
+
+/// The kinds that a Graph reads, manages, or may have managed.
+fn kinds_of(graph: &Graph, memory: &planner::Memory, recorded: &BTreeSet<Gvk>) -> BTreeSet<Gvk> {
     let mut kinds = recorded.clone();
     if let Some(walker) = &memory.walker {
         kinds.extend(walker.interests().kinds().cloned());
         kinds.extend(walker.graph().static_kinds());
         kinds.extend(walker.graph().reads());
-    } else if let Ok(compiled) = kardinal_planner::graph::check::compile_nodes(&graph.spec.nodes) {
+    } else if let Ok(compiled) = planner::check::compile_nodes(&graph.spec.nodes) {
         kinds.extend(compiled.static_kinds());
         kinds.extend(compiled.reads());
     }
-    // Listen first, then look: nothing that happens in between is missed.
-    controller.routes().expect(key, &uid, &kinds);
-    for gvk in &kinds {
-        watches.ensure(gvk);
-    }
-    let changed = controller.routes().take_changes(key);
-    let view = watches.view(&kinds);
-    if !view.settled() {
-        controller.routes().put_back(key);
-        return Err(Unseen::TooEarly);
-    }
-    let now = controller.context.clock.now();
-    let account = graph.spec.service_account_name.as_deref().unwrap_or_default();
-    let permissions = permissions.known((namespace, account), now);
-    let world = World { view, owned_kinds: recorded, uid: uid.clone(), permissions };
-    let revisions = read.revisions(&own, namespace, &uid);
-    let scope = controller.context.graph_scope;
-    let observation = Observation { key: key.clone(), graph, revisions, scope, now, kinds };
-    Ok((observation, Surroundings { changed, world }))
+    kinds
 }
 
 /// What was read of a Graph and its revisions, as long as the watches have nothing newer: large Graphs take time to
@@ -149,7 +169,7 @@ impl Read {
 
     /// The revisions that this very Graph owns, oldest first.
     fn revisions(&mut self, view: &View, namespace: &str, uid: &str) -> Arc<Vec<GraphRevision>> {
-        let Some(store) = view.kind(&routes::revision_gvk()) else { return Arc::default() };
+        let Some(store) = view.kind(&gvk::<GraphRevision>()) else { return Arc::default() };
         let found = store.filed(Some(namespace), (facets::REVISION_OF, uid.to_owned()));
         let seen: Vec<Arc<Object>> = found.map(|(_, revision)| revision.clone()).collect();
         let (known, revisions) = &mut self.revisions;
@@ -166,6 +186,7 @@ impl Read {
 }
 
 /// The caches through the eyes of the walk.
+#[derive(Default)]
 struct World {
     view: View,
     /// The kinds whose objects may be ours.

@@ -1,42 +1,37 @@
 //! Which Graphs a change concerns.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use kardinal_api::graph::{Graph, GraphRevision};
 use kardinal_cluster::Change;
 use kardinal_cluster::watches::Object;
 use kardinal_graph::{Changed, Walker};
 use kardinal_object::{Gvk, ObjectId};
 
+use super::Kind;
 use crate::facets;
 use crate::reconcile::driver::Key;
+use crate::reconcile::objects::{gvk, is};
+use crate::reconcile::routes::{Heard, Hears, Need, itself, nobody};
 
-/// The kind `Graph`.
-pub(super) fn graph_gvk() -> Gvk {
-    gvk(kardinal_api::graph::GROUP, kardinal_api::graph::VERSION, "Graph")
+pub(super) const HEARS: &[Hears<Kind>] = &[
+    Hears::read(gvk::<Graph>, itself),
+    Hears::read(gvk::<GraphRevision>, nobody),
+    Hears { need: Need::Told, ..Hears::read(definitions, of_definition) },
+];
+
+/// The kind of definitions.
+fn definitions() -> Gvk {
+    let of = Cow::Borrowed;
+    Gvk { group: of("apiextensions.k8s.io"), version: of("v1"), kind: of("CustomResourceDefinition") }
 }
 
-/// The kind `GraphRevision`.
-pub(super) fn revision_gvk() -> Gvk {
-    gvk(kardinal_api::graph::GROUP, kardinal_api::graph::VERSION, "GraphRevision")
-}
-
-fn definition_gvk() -> Gvk {
-    gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
-}
-
-fn gvk(group: &'static str, version: &'static str, kind: &'static str) -> Gvk {
-    Gvk { group: group.into(), version: version.into(), kind: kind.into() }
-}
-
-/// The kinds that are watched whether or not a Graph uses them.
-pub(super) fn always_watched() -> [Gvk; 3] {
-    [graph_gvk(), revision_gvk(), definition_gvk()]
-}
-
-/// Whether new kinds may be served now.
-pub(super) fn concerns_definitions(change: &Change) -> bool {
-    matches!(change, Change::Object { id, .. } if id.gvk == definition_gvk())
+/// New kinds may be served now; those that wait for them hear of that from their watches.
+fn of_definition(heard: &Heard<'_, Kind>) -> Vec<Key> {
+    heard.kind.context.watches.retry_unserved();
+    Vec::new()
 }
 
 /// What each Graph reads and manages, and what has changed for it since its last pass.
@@ -75,7 +70,7 @@ impl Routes {
         match change {
             Change::Kind(gvk) => {
                 // Before the first list of Graphs or revisions no pass is made, so all of them wait for it.
-                let keys: BTreeSet<Key> = match *gvk == graph_gvk() || *gvk == revision_gvk() {
+                let keys: BTreeSet<Key> = match is::<Graph>(gvk) || is::<GraphRevision>(gvk) {
                     true => self.graphs.keys().cloned().collect(),
                     false => self.by_kind.get(gvk).cloned().unwrap_or_default(),
                 };
@@ -92,12 +87,6 @@ impl Routes {
                 keys.extend(self.by_selection.get(&id.gvk).into_iter().flatten().cloned());
                 for key in &keys {
                     self.graphs.entry(key.clone()).or_default().note(id);
-                }
-                // A Graph's own changes need a pass, but are no change of its objects.
-                if id.gvk == graph_gvk() {
-                    let key = (id.namespace.clone().unwrap_or_default(), id.name.clone());
-                    self.graphs.entry(key.clone()).or_default();
-                    keys.insert(key);
                 }
                 keys
             }

@@ -1,206 +1,78 @@
-//! The PolicyGate controller.
+//! The PolicyGate controller: asks the gates, at the right time.
 
+mod act;
+mod observe;
 mod routes;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use jiff::SignedDuration;
-use kardinal_api::graph::Graph;
-use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate};
-use kardinal_cluster::{Change, View};
-use kardinal_object::{Gvk, created_at, label_of};
-use kardinal_policy::{is_template, shows_organisation, speaks_for_organisation};
-use kardinal_promotion::bundle::{
-    GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, last_verified, pipeline_name, template_of,
-};
-use kardinal_promotion::policy_gate::{self as planner, Authority, MANAGER, Place, Snapshot};
-use kardinal_promotion::seal::{Door, trusted, trusted_previous};
+use kardinal_api::kardinal::{PolicyGate, PolicyGateStatus};
+use kardinal_planner::sentence::Report;
+use kardinal_promotion::policy_gate as planner;
 
-use crate::reconcile::driver::{self, Key, Next};
-use crate::reconcile::objects::{self, get, gvk, list, list_all, list_others};
-use crate::{Context, facets};
+use crate::Context;
+use crate::reconcile::driver::{Key, Next};
+use crate::reconcile::pass::{self, Remembered, as_planned};
+use crate::reconcile::routes::{Hearer, Hears};
+use observe::Observation;
+pub(crate) use observe::{others, placed};
 
-/// Asks the gates, at the right time.
-pub(crate) struct Controller {
-    context: Arc<Context>,
+/// Asks the gates.
+pub(crate) struct Kind {
+    pub(crate) context: Arc<Context>,
 }
 
-impl Controller {
-    /// Watches what every gate needs.
-    pub(crate) fn new(context: Arc<Context>) -> Controller {
-        for kind in kinds() {
-            context.watches.ensure(&kind);
-        }
-        Controller { context }
-    }
+impl Hearer for Kind {
+    type Object = PolicyGate;
+    type Memory = ();
 
-    fn view(&self) -> View {
-        self.context.watches.view(&kinds())
-    }
-}
+    const HEARS: &'static [Hears<Kind>] = routes::HEARS;
 
-fn kinds() -> [Gvk; 4] {
-    [gvk::<PolicyGate>(), gvk::<Bundle>(), gvk::<Graph>(), gvk::<Pipeline>()]
-}
-
-impl driver::Controller for Controller {
-    const KIND: &'static str = "PolicyGate";
-
-    fn context(&self) -> &Context {
+    fn context(&self) -> &Arc<Context> {
         &self.context
     }
-
-    fn route(&self, change: &Change) -> Vec<Key> {
-        routes::route(&self.view(), change, &self.context.policy_namespaces)
-    }
-
-    fn patience(&self, change: &Change) -> SignedDuration {
-        routes::patience(change)
-    }
-
-    async fn pass(&self, key: &Key) -> Next {
-        let view = self.view();
-        if !view.synced() {
-            return Next::At(None);
-        }
-        let policies = &self.context.policy_namespaces;
-        let Some((mut observation, others)) = Observation::of(&view, key, policies) else {
-            return Next::Never;
-        };
-        drop(view);
-        if let Err(problem) = observation.consult(&self.context, &others).await {
-            tracing::warn!(gate = %key.1, error = %problem, "the gate cannot be asked; it is tried again");
-            return Next::At(Some(self.context.clock.now() + crate::RETRY));
-        }
-        let now = self.context.clock.now();
-        let pipelines: Vec<&Pipeline> = observation.pipelines.iter().collect();
-        let plan = planner::plan(&observation.snapshot(&pipelines, now));
-        let Some(status) = &plan.status else { return Next::At(plan.wake) };
-        let id = objects::id::<PolicyGate>(key);
-        let metadata = &observation.gate.metadata;
-        if let Err(next) = self.context.report(MANAGER, &id, metadata, status, &plan.notes, now).await {
-            return next;
-        }
-        self.context.metrics.gate(&observation.gate, status);
-        Next::At(plan.wake)
-    }
-
-    fn forget(&self, _: &Key) {}
 }
 
-/// What was seen of one gate.
-struct Observation {
-    gate: PolicyGate,
-    template: Option<PolicyGate>,
-    is_withdrawn: bool,
-    pipelines: Vec<Pipeline>,
-    place: Option<Place>,
-    bundle: Option<Bundle>,
-    previous: Option<Bundle>,
-    /// What is proven of both, when the template is the organisation's.
-    proven: Option<(Bundle, Option<Bundle>)>,
-}
+impl pass::Kind for Kind {
+    type Seen = Observation;
+    type Effect = Infallible;
+    type Outcome = ();
+    type Status = PolicyGateStatus;
 
-impl Observation {
-    /// What was seen of the gate, and the other Bundles of its Pipeline.
-    fn of(view: &View, key: &Key, policy_namespaces: &[String]) -> Option<(Observation, Vec<Bundle>)> {
-        let (gate, place) = placed(view, &key.0, &key.1)?;
-        let template = template(view, &gate);
-        let bundle: Option<Bundle> = place.as_ref().and_then(|place| get(view, &key.0, &place.bundle));
-        // A Bundle can have many gates, and each of them reads all of these: once is enough.
-        let others = bundle.as_ref().map(|bundle| others(view, &key.0, bundle)).unwrap_or_default();
-        let previous = place
-            .as_ref()
-            .and_then(|place| last_verified(&others.iter().collect::<Vec<_>>(), &place.environment).cloned());
-        let pipelines = match is_template(&gate) && place.is_none() {
-            true => counting(view, &key.0, policy_namespaces),
-            false => Vec::new(),
-        };
-        let is_withdrawn =
-            template.is_none() && shows_organisation(&gate, policy_namespaces) && all_read(view, &gate);
-        let observation =
-            Observation { gate, template, is_withdrawn, pipelines, place, bundle, previous, proven: None };
-        Some((observation, others))
+    const NAME: &'static str = "PolicyGate";
+    const MANAGER: &'static str = planner::MANAGER;
+
+    async fn observe(
+        &self,
+        key: &Key,
+        _: &Remembered<()>,
+        _: Option<Observation>,
+    ) -> Result<Observation, Next> {
+        observe::observe(&self.context, key).await
     }
 
-    /// Finds out what is proven, when the gate shows one of the organisation's.
-    async fn consult(&mut self, context: &Context, others: &[Bundle]) -> Result<(), String> {
-        let (Some(template), Some(bundle), Some(place)) = (&self.template, &self.bundle, &self.place) else {
-            return Ok(());
-        };
-        if !speaks_for_organisation(template, &context.policy_namespaces, created_at(&bundle.metadata)) {
-            return Ok(());
-        }
-        let key = context.key().await?;
-        let pipeline = pipeline_name(bundle).unwrap_or_default();
-        let door = Door { pipeline, environment: &place.environment, place: None };
-        let previous = trusted_previous(key, &door, others);
-        self.proven = Some((trusted(key, &door, bundle, &[], others), previous));
-        Ok(())
+    fn plan(&self, seen: &mut Observation, (): &mut ()) -> planner::Plan {
+        seen.ask(planner::plan)
     }
 
-    fn authority(&self) -> Option<Authority<'_>> {
-        let (bundle, previous) = self.proven.as_ref()?;
-        Some(Authority { template: self.template.as_ref()?, bundle, previous: previous.as_ref() })
+    async fn act(&self, _: &Observation, effect: &Infallible) {
+        act::act(effect);
     }
 
-    fn snapshot<'a>(&'a self, pipelines: &'a [&'a Pipeline], now: jiff::Timestamp) -> Snapshot<'a> {
-        Snapshot {
-            pipelines,
-            authority: self.authority(),
-            gate: &self.gate,
-            template: self.template.as_ref(),
-            is_withdrawn: self.is_withdrawn,
-            place: self.place.clone(),
-            bundle: self.bundle.as_ref(),
-            previous: self.previous.as_ref(),
-            now,
+    fn report(
+        &self,
+        _: &mut Observation,
+        plan: planner::Plan,
+        _: Vec<(Infallible, ())>,
+        (): &mut (),
+    ) -> Report<PolicyGateStatus> {
+        as_planned(plan)
+    }
+
+    fn recorded(&self, seen: &Observation, status: Option<&PolicyGateStatus>, (): &mut ()) {
+        if let Some(status) = status {
+            self.context.metrics.gate(&seen.gate, status);
         }
     }
-}
-
-/// The template that a gate was made from, as it is now.
-fn template(view: &View, gate: &PolicyGate) -> Option<PolicyGate> {
-    let labels = gate.metadata.labels.as_ref()?;
-    let (namespace, name) = (labels.get(GATE_TEMPLATE_NAMESPACE_LABEL)?, labels.get(GATE_TEMPLATE_LABEL)?);
-    // Mostly the label holds the whole name.
-    get(view, namespace, name).or_else(|| {
-        let all: Vec<PolicyGate> = list(view, namespace, facets::BUNDLE, "");
-        template_of(gate, &all).cloned()
-    })
-}
-
-/// Whether every template of the namespace that a gate was made in can be read: one that cannot is not deleted.
-fn all_read(view: &View, gate: &PolicyGate) -> bool {
-    let namespace = label_of(&gate.metadata, GATE_TEMPLATE_NAMESPACE_LABEL).unwrap_or_default();
-    list_all::<PolicyGate>(view, namespace, facets::BUNDLE, "").is_ok()
-}
-
-/// The Pipelines that count the templates of a namespace.
-fn counting(view: &View, namespace: &str, policy_namespaces: &[String]) -> Vec<Pipeline> {
-    let Some(store) = view.kind(&gvk::<Pipeline>()) else { return Vec::new() };
-    let is_organisations = policy_namespaces.iter().any(|name| name == namespace);
-    // A team has many templates, and other teams many Pipelines that do not matter to them.
-    let own = store.list(if is_organisations { None } else { Some(namespace) });
-    let elsewhere = store.filed(None, (facets::SEARCHES, namespace.to_owned()));
-    let elsewhere = elsewhere.filter(|(name, _)| !is_organisations && name.0 != namespace);
-    own.chain(elsewhere).filter_map(|(_, object)| object.read::<Pipeline>().ok()).collect()
-}
-
-/// A gate and where it stands: its labels tell that, or the Graph that somebody wrote it into.
-pub(crate) fn placed(view: &View, namespace: &str, name: &str) -> Option<(PolicyGate, Option<Place>)> {
-    let gate: PolicyGate = get(view, namespace, name)?;
-    let own = view.kind(&gvk::<PolicyGate>())?.get(Some(namespace), name)?;
-    let place = planner::place_by_labels(&gate).or_else(|| {
-        let uids = own.filed_under(facets::MANAGED_BY);
-        let mut graphs = uids.flat_map(|uid| list::<Graph>(view, namespace, facets::UID, uid));
-        graphs.find_map(|graph| planner::place_in_graph(&graph, &gate))
-    });
-    Some((gate, place))
-}
-
-/// The other Bundles of the same Pipeline.
-pub(crate) fn others(view: &View, namespace: &str, bundle: &Bundle) -> Vec<Bundle> {
-    let Some(pipeline) = pipeline_name(bundle) else { return Vec::new() };
-    list_others(view, namespace, facets::PIPELINE, pipeline, bundle.metadata.name.as_deref())
 }

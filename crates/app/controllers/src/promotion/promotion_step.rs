@@ -103,8 +103,8 @@ impl driver::Controller for Controller {
         &self.context
     }
 
-    fn route(&self, change: &Change) -> Vec<Key> {
-        routes::route(self, change)
+    fn route(&self, change: &Change) -> driver::Route {
+        driver::Route { keys: keys_of(self, change), ..driver::Route::default() }
     }
 
     async fn pass(&self, key: &Key) -> Next {
@@ -322,4 +322,8 @@ mod tests {
         assert!(matches!(outcome, Outcome::Fault { .. }), "{outcome:?}");
         assert_eq!(memory.pull_request, None);
     }
+}
+
+fn keys_of(controller: &Controller, change: &Change) -> Vec<Key> {
+    routes::route(controller, change)
 }

@@ -27,6 +27,15 @@ pub(crate) enum Next {
     Never,
 }
 
+/// Who looks at a change.
+#[derive(Debug, Default)]
+pub(crate) struct Route {
+    /// The objects.
+    pub(crate) keys: Vec<Key>,
+    /// How long the change may wait.
+    pub(crate) pace: SignedDuration,
+}
+
 /// How long an object rests after a bug ended its pass.
 const AFTER_A_BUG: SignedDuration = SignedDuration::from_mins(1);
 
@@ -39,12 +48,7 @@ pub(crate) trait Controller: Send + Sync + 'static {
     fn context(&self) -> &Context;
 
     /// The objects that have to look at a change.
-    fn route(&self, change: &Change) -> Vec<Key>;
-
-    /// How long a change may wait, so that several are looked at together. Nothing must be kept waiting by it.
-    fn patience(&self, _: &Change) -> SignedDuration {
-        SignedDuration::ZERO
-    }
+    fn route(&self, change: &Change) -> Route;
 
     /// One pass over one object: observe → check → plan → act → report.
     fn pass(&self, key: &Key) -> impl Future<Output = Next> + Send;
@@ -79,14 +83,13 @@ pub(crate) trait Listener: Send + Sync {
 
 impl<C: Controller> Listener for Driver<C> {
     fn hear(&self, change: &Change) {
-        let keys = self.controller.route(change);
+        let Route { keys, pace } = self.controller.route(change);
         if keys.is_empty() {
             return;
         }
-        let patience = self.controller.patience(change);
-        let by = self.controller.context().clock.now() + patience;
+        let by = self.controller.context().clock.now() + pace;
         for key in keys {
-            match patience.is_zero() {
+            match pace.is_zero() {
                 true => self.queue.add(key),
                 false => self.queue.add_by(key, by),
             }

@@ -1,5 +1,7 @@
 //! Objects of our kinds, read out of the watches and written back.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kardinal_cluster::events::{self, EventType};
@@ -133,6 +135,11 @@ pub(crate) fn before_and_after(change: &Change) -> (Option<&Value>, Option<&Valu
         }
         Change::Kind(_) => (None, None),
     }
+}
+
+/// What is kept under a lock is valid after every statement, so that a bug elsewhere does not spoil it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn read<K: DeserializeOwned + Resource<DynamicType = ()>>(object: &Object) -> Option<K> {

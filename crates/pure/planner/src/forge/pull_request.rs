@@ -6,7 +6,8 @@ use kardinal_api::forge::{
 };
 use kardinal_object::whole_second;
 
-use crate::condition::{NewCondition, Note, Truth};
+use crate::condition::{NewCondition, Truth};
+use crate::sentence;
 
 /// The most files that a status lists.
 const FILES_LIMIT: usize = 1000;
@@ -92,15 +93,7 @@ pub enum PullRequestEffect {
 }
 
 /// What to do and what to tell.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PullRequestPlan {
-    /// What to do.
-    pub effects: Vec<PullRequestEffect>,
-    /// The whole status, when it differs from the one observed.
-    pub status: Option<PullRequestStatus>,
-    /// What has changed since.
-    pub notes: Vec<Note>,
-}
+pub type PullRequestPlan = sentence::Plan<PullRequestEffect, PullRequestStatus>;
 
 /// Whether the branches of a pull request still have a say. One that is merged, or given up and not wanted back, costs no
 /// further look at them.
@@ -131,9 +124,9 @@ pub fn plan_pull_request(snapshot: &PullRequestSnapshot<'_>) -> PullRequestPlan 
     };
     outcome.record(snapshot, &mut status);
     PullRequestPlan {
-        effects: outcome.effect(snapshot, number).into_iter().collect(),
         status: (status != old).then_some(status),
         notes: note.into_iter().collect(),
+        ..PullRequestPlan::in_order(outcome.effect(snapshot, number))
     }
 }
 

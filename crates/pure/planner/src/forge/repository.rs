@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use kardinal_api::forge::{READY, Repository, RepositoryStatus};
 
-use crate::condition::{NewCondition, Note, Truth};
+use crate::condition::{NewCondition, Truth};
+use crate::sentence;
 
 /// Everything a decision about one Repository is made from.
 #[derive(Debug, Clone)]
@@ -40,15 +41,7 @@ pub enum RepositoryEffect {
 }
 
 /// What to do and what to tell.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RepositoryPlan {
-    /// What to do.
-    pub effects: Vec<RepositoryEffect>,
-    /// The whole status, when it differs from the one observed.
-    pub status: Option<RepositoryStatus>,
-    /// What has changed since.
-    pub notes: Vec<Note>,
-}
+pub type RepositoryPlan = sentence::Plan<RepositoryEffect, RepositoryStatus>;
 
 /// Decides what becomes of a Repository.
 pub fn plan_repository(snapshot: &RepositorySnapshot<'_>) -> RepositoryPlan {
@@ -58,11 +51,7 @@ pub fn plan_repository(snapshot: &RepositorySnapshot<'_>) -> RepositoryPlan {
     let branch = repository.spec.default_branch();
     let fits = snapshot.facts.as_ref().is_some_and(|facts| facts.default_branch == branch);
     let wanted = !fits && snapshot.problem.is_none() && meta.deletion_timestamp.is_none();
-    let effects = if wanted {
-        vec![RepositoryEffect::Create { default_branch: branch.to_owned() }]
-    } else {
-        Vec::new()
-    };
+    let effect = wanted.then(|| RepositoryEffect::Create { default_branch: branch.to_owned() });
     let generation = Some(meta.generation.unwrap_or_default());
     let ready = ready(snapshot, fits);
     let note = ready.is_news(&old.conditions).then(|| ready.note(ready.truth == Truth::False));
@@ -75,7 +64,8 @@ pub fn plan_repository(snapshot: &RepositorySnapshot<'_>) -> RepositoryPlan {
         head: snapshot.facts.as_ref().filter(|_| fits).and_then(|facts| facts.head.clone()),
         conditions: vec![ready.since(&old.conditions, generation, snapshot.now)],
     };
-    RepositoryPlan { effects, status: (status != old).then_some(status), notes: note.into_iter().collect() }
+    let (status, notes) = ((status != old).then_some(status), note.into_iter().collect());
+    RepositoryPlan { status, notes, ..RepositoryPlan::in_order(effect) }
 }
 
 fn ready(snapshot: &RepositorySnapshot<'_>, fits: bool) -> NewCondition {

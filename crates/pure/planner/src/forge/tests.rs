@@ -107,7 +107,7 @@ fn an_open_one_is_numbered_and_compared() {
     let mut pr = pull_request(None);
     let plan = plan_with(&pr, Some(&apart()), &[1, 7, 3]);
     let told = plan.status.clone().unwrap();
-    assert!(plan.effects.is_empty());
+    assert!(plan.effects().is_empty());
     assert_eq!(told.number, Some(8));
     assert_eq!(told.url.as_deref(), Some("http://forge/default/app/pulls/8"));
     assert_eq!(told.state, Some(PullRequestState::Open));
@@ -118,7 +118,7 @@ fn an_open_one_is_numbered_and_compared() {
     // Once written, the number stays, and nothing is written again.
     pr.status = Some(told);
     let again = plan_with(&pr, Some(&apart()), &[8, 9]);
-    assert_eq!(again, PullRequestPlan { effects: vec![], status: None, notes: vec![] });
+    assert_eq!(again, PullRequestPlan::default());
 }
 
 #[test]
@@ -140,9 +140,9 @@ fn what_each_look_finds() {
         ("not on disk yet", Desired::Merged, None, Open, "RepositoryNotReady", false),
     ] {
         let plan = plan_with(&pull_request(Some(desired)), facts, &[]);
-        let told = plan.status.unwrap();
+        let told = plan.status.clone().unwrap();
         assert_eq!((told.state, reason(&told)), (Some(state), expected), "{name}");
-        assert_eq!(plan.effects.len(), usize::from(merges), "{name}");
+        assert_eq!(plan.effects().len(), usize::from(merges), "{name}");
         assert_eq!(told.number, Some(1), "{name}");
         assert_eq!(plan.notes.len(), 1, "{name}");
     }
@@ -182,10 +182,10 @@ fn branches_that_nobody_can_compare_have_a_status_that_says_why() {
             url_prefix: "",
             now: now(),
         });
-        let told = plan.status.unwrap();
+        let told = plan.status.clone().unwrap();
         assert_eq!((told.state, reason(&told), told.number), (Some(state), expected, Some(5)));
         assert_eq!(told.conditions[0].message.contains("`a..b`"), expected == "Refused");
-        assert_eq!((plan.effects.len(), plan.notes[0].warning), (0, expected == "Refused"));
+        assert_eq!((plan.effects().len(), plan.notes[0].warning), (0, expected == "Refused"));
     }
 }
 
@@ -230,8 +230,8 @@ fn a_merge_is_asked_for_and_then_found() {
     let mut pr = pull_request(Some(Desired::Merged));
     let plan = pass(&mut pr, &apart());
     assert_eq!(
-        plan.effects,
-        [PullRequestEffect::Merge {
+        plan.stages,
+        [[PullRequestEffect::Merge {
             base: "main".to_owned(),
             head: "feature".to_owned(),
             expected_base: "base".to_owned(),
@@ -240,10 +240,10 @@ fn a_merge_is_asked_for_and_then_found() {
             author: "alice".to_owned(),
             email: "alice@localhost".to_owned(),
             time: at("2026-04-09T10:00:00Z"),
-        }]
+        }]]
     );
     let plan = pass(&mut pr, &merged());
-    assert!(plan.effects.is_empty());
+    assert!(plan.effects().is_empty());
     let told = status(&pr);
     assert_eq!(told.state, Some(PullRequestState::Merged));
     assert_eq!(told.merge_commit.as_deref(), Some("merge"));
@@ -258,7 +258,7 @@ fn a_merge_is_asked_for_and_then_found() {
 fn a_merge_whose_report_was_lost_is_found() {
     let mut pr = pull_request(Some(Desired::Merged));
     let plan = pass(&mut pr, &merged());
-    assert!(plan.effects.is_empty());
+    assert!(plan.effects().is_empty());
     assert_eq!(status(&pr).state, Some(PullRequestState::Merged));
 }
 
@@ -286,7 +286,7 @@ fn a_branch_that_was_set_back_is_not_merged() {
         let mut pr = pull_request(Some(desired));
         pass(&mut pr, &apart());
         let plan = pass(&mut pr, &RepoFacts { merged: None, ..merged() });
-        assert_eq!((plan.effects.len(), reason(status(&pr))), (0, "NothingToMerge"));
+        assert_eq!((plan.effects().len(), reason(status(&pr))), (0, "NothingToMerge"));
         assert_eq!(status(&pr).state, Some(PullRequestState::Open));
     }
 }
@@ -300,7 +300,7 @@ fn a_merge_is_final() {
         pr.spec.desired = Some(desired);
         for facts in [apart(), merged(), RepoFacts::default()] {
             let plan = pass(&mut pr, &facts);
-            assert_eq!((plan.effects.len(), plan.notes.len()), (0, 0));
+            assert_eq!((plan.effects().len(), plan.notes.len()), (0, 0));
             assert_eq!(status(&pr), &before);
         }
     }
@@ -327,9 +327,9 @@ fn only_the_commit_that_was_asked_for_is_merged() {
     let mut pr = pull_request(Some(Desired::Merged));
     pr.spec.expected_head = Some("older".to_owned());
     let plan = pass(&mut pr, &apart());
-    assert_eq!((plan.effects.len(), reason(status(&pr))), (0, "HeadMoved"));
+    assert_eq!((plan.effects().len(), reason(status(&pr))), (0, "HeadMoved"));
     pr.spec.expected_head = Some("head".to_owned());
-    assert_eq!(pass(&mut pr, &apart()).effects.len(), 1);
+    assert_eq!(pass(&mut pr, &apart()).effects().len(), 1);
     pr.spec.desired = Some(Desired::Open);
     pr.spec.expected_head = Some("older".to_owned());
     pass(&mut pr, &apart());
@@ -380,31 +380,28 @@ fn look(repository: &Repository, facts: Option<RepositoryFacts>, problem: Option
 fn a_repository_is_created_and_then_served() {
     let mut repository = repository();
     let plan = look(&repository, None, None);
-    assert_eq!(plan.effects, [RepositoryEffect::Create { default_branch: "main".to_owned() }]);
+    assert_eq!(plan.stages, [[RepositoryEffect::Create { default_branch: "main".to_owned() }]]);
     let told = plan.status.unwrap();
     assert_eq!((told.clone_url, told.conditions[0].reason.as_str()), (None, "Creating"));
     let facts = RepositoryFacts { default_branch: "main".to_owned(), head: Some("abc".to_owned()) };
     let plan = look(&repository, Some(facts.clone()), None);
-    assert!(plan.effects.is_empty());
+    assert!(plan.effects().is_empty());
     let told = plan.status.unwrap();
     assert_eq!(told.clone_url.as_deref(), Some("http://forge/git/default/app.git"));
     assert_eq!(told.head.as_deref(), Some("abc"));
     assert_eq!((told.conditions[0].type_.as_str(), told.conditions[0].status.as_str()), (READY, "True"));
     repository.status = Some(told);
-    assert_eq!(
-        look(&repository, Some(facts.clone()), None),
-        RepositoryPlan { effects: vec![], status: None, notes: vec![] }
-    );
+    assert_eq!(look(&repository, Some(facts.clone()), None), RepositoryPlan::default());
     // Another default branch is followed.
     repository.spec.default_branch = Some("trunk".to_owned());
     let plan = look(&repository, Some(facts), None);
-    assert_eq!(plan.effects, [RepositoryEffect::Create { default_branch: "trunk".to_owned() }]);
+    assert_eq!(plan.stages, [[RepositoryEffect::Create { default_branch: "trunk".to_owned() }]]);
 }
 
 #[test]
 fn a_refused_repository_is_not_tried_for_ever() {
     let plan = look(&repository(), None, Some("`x.git` cannot be the name of a repository"));
-    assert!(plan.effects.is_empty());
+    assert!(plan.effects().is_empty());
     assert_eq!(plan.status.unwrap().conditions[0].reason, "Refused");
     assert!(plan.notes[0].warning);
 }

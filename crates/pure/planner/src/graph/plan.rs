@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kardinal_api::graph::{Graph, GraphRevision, GraphRevisionSpec, KindReference};
+use kardinal_api::graph::{Graph, GraphRevision, GraphRevisionSpec, GraphStatus, KindReference};
 use kardinal_graph::{Action, Changed, Fence, NodeState, Outcome, Permit, Step, Teardown, Wait, Walker};
 use kardinal_object::{Gvk, ObjectId, name_of};
 
 use super::report::left_behind;
 use super::{Checked, FINALIZER, Running, Snapshot, check, fence, owner};
+use crate::sentence;
 
 /// How many superseded revisions are kept.
 const REVISIONS_KEPT: usize = 5;
@@ -36,18 +36,16 @@ pub enum Effect {
     Walk(Action),
 }
 
-/// What one pass does. Stages run one after the other, the effects of a stage side by side.
-/// When an effect of a stage fails, later stages wait for the next pass.
+/// What one pass does.
+pub type Plan = sentence::Plan<Effect, GraphStatus>;
+
+/// What a deletion waits for, and what it leaves.
 #[derive(Debug, Default)]
-pub struct Plan {
-    /// The writes.
-    pub stages: Vec<Vec<Effect>>,
-    /// The earliest time at which the decision can change by itself.
-    pub wake: Option<Timestamp>,
-    /// What teardown waits for, when the Graph is being deleted.
-    pub teardown: Option<Vec<Wait>>,
+pub(super) struct Removal {
+    /// What it waits for.
+    pub(super) waits: Vec<Wait>,
     /// What stays after the Graph because it may not be removed, with the reason.
-    pub left: BTreeMap<ObjectId, String>,
+    pub(super) left: BTreeMap<ObjectId, String>,
 }
 
 /// What one process remembers of a Graph between passes. It only saves work:
@@ -62,6 +60,8 @@ pub struct Memory {
     refused: BTreeMap<ObjectId, String>,
     /// The account that a deletion acts as, and what it has to know about its rights.
     leaving: Option<(String, BTreeSet<Permit>)>,
+    /// How the deletion stands, when the last plan was about one.
+    pub(super) removal: Option<Removal>,
 }
 
 /// Which text a Graph had: a Graph that was made anew under the same name is another one.
@@ -91,6 +91,11 @@ impl Memory {
             self.walker = None;
             self.checked = None;
         }
+    }
+
+    /// Whether the last plan was about a deletion.
+    pub fn is_removing(&self) -> bool {
+        self.removal.is_some()
     }
 
     /// The account of the Graph's namespace that the Graph acts as.
@@ -138,6 +143,7 @@ impl Memory {
 
 /// Decides what to do. Cannot fail: whatever was observed, something sensible follows.
 pub fn plan(checked: &Checked, snapshot: &Snapshot<'_>, memory: &mut Memory) -> Plan {
+    memory.removal = None;
     if snapshot.graph.metadata.deletion_timestamp.is_some() {
         return plan_teardown(checked, snapshot, memory);
     }
@@ -216,7 +222,8 @@ fn plan_teardown(checked: &Checked, snapshot: &Snapshot<'_>, memory: &mut Memory
         (false, _) => step.actions.into_iter().map(Effect::Walk).collect(),
     };
     let stages = if stage.is_empty() { Vec::new() } else { vec![stage] };
-    Plan { stages, wake: step.wake, teardown: Some(step.waits), left: step.left }
+    memory.removal = Some(Removal { waits: step.waits, left: step.left });
+    Plan { stages, wake: step.wake, ..Plan::default() }
 }
 
 /// Whether the status names everything that stays.

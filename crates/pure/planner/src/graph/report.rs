@@ -8,35 +8,30 @@ use kardinal_api::graph::{self as api, Graph, GraphStatus, KindReference, NodeSt
 use kardinal_graph::{NodeReport, NodeState, Wait, WaitReason};
 use kardinal_object::{ObjectId, name_of};
 
-use super::plan::{kind_reference, recorded_kinds, revision_name};
-use super::{Checked, Memory, Plan};
+use super::plan::{Removal, kind_reference, recorded_kinds, revision_name};
+use super::{Checked, Memory};
 use crate::condition::{self, NewCondition, Note, Truth};
+use crate::sentence;
 
 /// What one pass tells.
-#[derive(Debug)]
-pub struct Report {
-    /// The whole status, when it differs from the one observed.
-    pub status: Option<GraphStatus>,
-    /// Transitions.
-    pub notes: Vec<Note>,
-    /// Whether the status tells of more than the progress of nodes, so that somebody may wait for it.
-    pub urgent: bool,
-}
+pub type Report = sentence::Report<GraphStatus>;
 
 /// Folds a pass into the Graph's status.
-pub fn report(graph: &Graph, checked: &Checked, plan: &Plan, memory: &Memory, now: Timestamp) -> Report {
+pub fn report(graph: &Graph, checked: &Checked, memory: &Memory, now: Timestamp) -> Report {
     let old = graph.status.clone().unwrap_or_default();
     let generation = graph.metadata.generation.unwrap_or_default();
     let nodes: Vec<NodeStatus> = match &memory.walker {
         Some(walker) => walker.reports().map(|(id, report)| node_status(id, report)).collect(),
         None => Vec::new(),
     };
+    let removal = memory.removal.as_ref();
     let new = [
         Some(compiled(checked)),
-        Some(ready(checked, plan, memory)),
-        plan.teardown.as_deref().and_then(finalizer_skipped),
-        plan.teardown.as_deref().and_then(teardown_blocked),
-        left_behind(&plan.left)
+        Some(ready(checked, memory)),
+        removal.and_then(|removal| finalizer_skipped(&removal.waits)),
+        removal.and_then(|removal| teardown_blocked(&removal.waits)),
+        removal
+            .and_then(|removal| left_behind(&removal.left))
             .map(|message| NewCondition::new(api::LEFT_BEHIND, Truth::True, "NotAllowed", message)),
     ];
     let new: Vec<NewCondition> = new.into_iter().flatten().collect();
@@ -52,10 +47,15 @@ pub fn report(graph: &Graph, checked: &Checked, plan: &Plan, memory: &Memory, no
         kinds: kinds(graph, memory),
         nodes: in_room(nodes),
     };
-    let urgent = !notes.is_empty()
-        || status.observed_generation != old.observed_generation
-        || status.revision != old.revision;
-    Report { status: (status != old).then_some(status), notes, urgent }
+    Report { status: (status != old).then_some(status), notes, retry: None }
+}
+
+/// Whether a status tells of more than the progress of nodes, so that somebody may wait for it.
+pub fn is_urgent(graph: &Graph, report: &Report) -> bool {
+    let told = |status: Option<&GraphStatus>| {
+        status.map(|status| (status.observed_generation, status.revision.clone())).unwrap_or_default()
+    };
+    !report.notes.is_empty() || told(report.status.as_ref()) != told(graph.status.as_ref())
 }
 
 /// So many bytes the records of all nodes can have as JSON. With the nodes themselves it stays below what etcd takes of one
@@ -101,10 +101,10 @@ fn compiled(checked: &Checked) -> NewCondition {
     }
 }
 
-fn ready(checked: &Checked, plan: &Plan, memory: &Memory) -> NewCondition {
+fn ready(checked: &Checked, memory: &Memory) -> NewCondition {
     let ready =
         |truth, reason: &'static str, message: String| NewCondition::new(api::READY, truth, reason, message);
-    if let Some(waits) = &plan.teardown {
+    if let Some(Removal { waits, .. }) = &memory.removal {
         return ready(
             Truth::Unknown,
             "Terminating",

@@ -70,7 +70,7 @@ fn pass(graph: &mut Graph, world: &mut Objects, memory: &mut Memory) -> (Checked
         }
     }
     memory.note_refusals(&outcomes);
-    let report = report(graph, &checked, &plan, memory, now());
+    let report = report(graph, &checked, memory, now());
     if let Some(status) = &report.status {
         graph.status = Some(status.clone());
     }

@@ -1,7 +1,7 @@
 //! Which gate templates guard which environments.
 
-use kardinal_api::kardinal::{Bundle, BundleType, GateStage, Pipeline, PolicyGate, PromotionStep};
-use kardinal_object::created_at;
+use kardinal_api::kardinal::{self, Bundle, BundleType, GateStage, Pipeline, PolicyGate, PromotionStep};
+use kardinal_object::{Gvk, created_at};
 use kardinal_policy::{
     GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, Scope, Target, applies_to, guards, is_organisations,
     is_skip_permission, is_template, speaks_for_organisation,
@@ -102,6 +102,11 @@ impl<'a> Templates<'a> {
     pub fn permissions(&self, environment: &str) -> Vec<&'a PolicyGate> {
         self.permissions.iter().copied().filter(|gate| applies_to(gate, environment)).collect()
     }
+}
+
+/// The kind of gates.
+pub(crate) fn kind() -> Gvk {
+    Gvk { group: kardinal::GROUP.into(), version: kardinal::VERSION.into(), kind: "PolicyGate".into() }
 }
 
 /// The namespaces whose templates count for the Bundles of a namespace: everybody looks where the organisation writes,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use kardinal_api::graph::{self as api, Graph};
 use kardinal_api::kardinal::{
     Bundle, BundlePhase, BundleStatus, EnvironmentStatus, PIPELINE_LABEL, PromotionState,
@@ -10,13 +9,15 @@ use kardinal_api::kardinal::{
 use kardinal_object::name_of;
 
 use super::check::check;
-use super::commit::{self, Hold, Search};
+use super::commit::{self, Commit, Hold, Search};
+use super::gates;
 use super::report::{Course, READY, Standing, course, record, report, waiting};
 use super::rollback::{look_again, roll_back};
 use super::siblings::{is_history, superseded};
 use super::why::{no_pipeline, nothing_proven};
 use super::{Snapshot, carries};
-use kardinal_planner::condition::{self, Note, Truth};
+use kardinal_planner::condition::{self, Truth};
+use kardinal_planner::sentence;
 use kardinal_planner::why::Wait;
 
 /// One write. Doing it twice is harmless.
@@ -44,27 +45,7 @@ pub enum Effect {
 
 /// What one pass does. The effects come before the status: when one fails, the status stays and the next pass tries
 /// again. Only a deletion that is refused holds up no status: see [`super::refused()`].
-#[derive(Debug, Default)]
-pub struct Plan {
-    /// The writes, in order.
-    pub effects: Vec<Effect>,
-    /// The whole status, when it differs from the one observed.
-    pub status: Option<BundleStatus>,
-    /// Transitions worth an Event.
-    pub notes: Vec<Note>,
-    /// The earliest time at which the decision can change by itself.
-    pub wake: Option<Timestamp>,
-    /// The commit that has to be looked for before anything can be decided.
-    pub search: Option<Search>,
-}
-
-impl Plan {
-    /// Whether it settles for good which gates hold the Bundle: one that was there before it must not be missed, so
-    /// what is known of them must not be old.
-    pub fn settles_gates(&self) -> bool {
-        self.effects.iter().any(|effect| matches!(effect, Effect::CreateGraph(_)))
-    }
-}
+pub type Plan = sentence::Plan<Effect, BundleStatus>;
 
 /// The reason of the condition of a Bundle whose place another one has taken; its message says which one.
 pub(crate) const SUPERSEDED: &str = "Superseded";
@@ -79,34 +60,44 @@ pub fn is_finished(phase: BundlePhase) -> bool {
     }
 }
 
-/// Decides what to do. Cannot fail: whatever was observed, something sensible follows.
+/// Decides what to do. Cannot fail: whatever was observed, something sensible follows. Nothing does as long as a commit has
+/// to be looked for.
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
+    decide(snapshot).unwrap_or_default()
+}
+
+/// The commit that has to be looked for before anything can be decided.
+pub fn search(snapshot: &Snapshot<'_>) -> Option<Search> {
+    let may_start = phase_of(snapshot.bundle).is_none_or(|phase| phase == BundlePhase::Available);
+    let brings_one = snapshot.bundle.spec.artifacts.git_commit.is_some();
+    let is_unknown = may_start && brings_one && *snapshot.commit == Commit::Unknown;
+    is_unknown.then(|| decide(snapshot).err()).flatten().map(|search| *search)
+}
+
+/// Decides what to do, or which commit is to be looked for first.
+fn decide(snapshot: &Snapshot<'_>) -> Result<Plan, Box<Search>> {
     if snapshot.bundle.metadata.deletion_timestamp.is_some() {
-        return Plan::default();
+        return Ok(Plan::default());
     }
     match phase_of(snapshot.bundle) {
-        Some(phase) if is_finished(phase) => plan_finished(snapshot, phase),
+        Some(phase) if is_finished(phase) => Ok(plan_finished(snapshot, phase)),
         phase => plan_open(snapshot, phase == Some(BundlePhase::Promoting)),
     }
 }
 
 /// A Bundle that is still on its way, or not even that.
-fn plan_open(snapshot: &Snapshot<'_>, started: bool) -> Plan {
+fn plan_open(snapshot: &Snapshot<'_>, started: bool) -> Result<Plan, Box<Search>> {
     let graph = own_graph(snapshot);
     let environments = record(snapshot.bundle, snapshot.steps);
     if environments.values().any(|entry| entry.state == Some(PromotionState::Failed)) {
-        return plan_failed(snapshot, graph, environments);
+        return Ok(plan_failed(snapshot, graph, environments));
     }
     if let Some(message) = superseded(snapshot, graph, &environments) {
-        return finish(
-            snapshot,
-            environments,
-            graph,
-            (BundlePhase::Superseded, Truth::False, SUPERSEDED, message),
-        );
+        let end = (BundlePhase::Superseded, Truth::False, SUPERSEDED, message);
+        return Ok(finish(snapshot, environments, graph, end));
     }
     match graph {
-        Some(graph) => plan_promoting(snapshot, graph, environments),
+        Some(graph) => Ok(plan_promoting(snapshot, graph, environments)),
         None => plan_start(snapshot, started, environments),
     }
 }
@@ -116,38 +107,40 @@ fn plan_start(
     snapshot: &Snapshot<'_>,
     started: bool,
     environments: BTreeMap<String, EnvironmentStatus>,
-) -> Plan {
+) -> Result<Plan, Box<Search>> {
     let Some(pipeline) = snapshot.pipeline else {
         let phase = if started { BundlePhase::Promoting } else { BundlePhase::Available };
         let standing = Standing::held(phase, pipeline_missing(snapshot.bundle));
         let graph_ref = snapshot.bundle.status.as_ref().and_then(|status| status.graph_ref.clone());
         let (status, notes) = report(snapshot, &standing, environments, graph_ref);
-        return Plan { status, notes, ..Plan::default() };
+        return Ok(Plan { status, notes, ..Plan::default() });
     };
     let graph = match check(snapshot, pipeline) {
         Ok(graph) => graph,
         Err(refusal) if !is_finished(refusal.phase) => {
-            return commit::wait(snapshot, environments, nothing_proven(refusal.message));
+            return Ok(commit::wait(snapshot, environments, nothing_proven(refusal.message)));
         }
         Err(refusal) => {
             let end = (refusal.phase, Truth::False, refusal.reason, refusal.message);
-            return finish(snapshot, environments, None, end);
+            return Ok(finish(snapshot, environments, None, end));
         }
     };
     match commit::hold(snapshot, pipeline).filter(|_| !started) {
         None => {}
-        Some(Hold::Search(search)) => return Plan { search: Some(search), ..Plan::default() },
-        Some(Hold::Wait(wait)) => return commit::wait(snapshot, environments, wait),
+        Some(Hold::Search(search)) => return Err(Box::new(search)),
+        Some(Hold::Wait(wait)) => return Ok(commit::wait(snapshot, environments, wait)),
         Some(Hold::Missing(message)) => {
             let end = (BundlePhase::Failed, Truth::False, "CommitNotFound", message);
-            return finish(snapshot, environments, None, end);
+            return Ok(finish(snapshot, environments, None, end));
         }
     }
     let mut plan = plan_promoting(snapshot, &graph, environments);
     if plan.status.as_ref().and_then(|status| status.phase).is_none_or(|phase| !is_finished(phase)) {
-        plan.effects.push(Effect::CreateGraph(Box::new(graph)));
+        plan.stages.push(vec![Effect::CreateGraph(Box::new(graph))]);
+        // It settles for good which gates hold the Bundle: one that was there before it must not be missed.
+        plan.fresh = vec![gates::kind()];
     }
-    plan
+    Ok(plan)
 }
 
 fn pipeline_missing(bundle: &Bundle) -> Wait {
@@ -183,7 +176,7 @@ fn plan_failed(
     if let Some(status) = &mut plan.status {
         back.write_down(snapshot, status);
     }
-    plan.effects = back.effects;
+    plan.stages = back.effects.into_iter().map(|effect| vec![effect]).collect();
     plan.notes.extend(back.notes);
     plan
 }
@@ -249,10 +242,10 @@ fn plan_finished(snapshot: &Snapshot<'_>, phase: BundlePhase) -> Plan {
     if matches!(phase, BundlePhase::Superseded | BundlePhase::SkipDenied)
         && let Some(graph) = own_graph(snapshot).filter(|graph| graph.metadata.deletion_timestamp.is_none())
     {
-        plan.effects.push(Effect::DeleteGraph {
+        plan.stages.push(vec![Effect::DeleteGraph {
             name: name_of(&graph.metadata).to_owned(),
             uid: graph.metadata.uid.clone().unwrap_or_default(),
-        });
+        }]);
     }
     let mut status = snapshot.bundle.status.clone().unwrap_or_default();
     let environments = record(snapshot.bundle, snapshot.steps);
@@ -268,10 +261,10 @@ fn plan_finished(snapshot: &Snapshot<'_>, phase: BundlePhase) -> Plan {
         // Before anything else: what the Bundle has brought decides whether it can be spared.
         plan.status = Some(status);
     } else if is_history(snapshot) {
-        plan.effects.push(Effect::DeleteBundle {
+        plan.stages.push(vec![Effect::DeleteBundle {
             name: name_of(&snapshot.bundle.metadata).to_owned(),
             uid: snapshot.bundle.metadata.uid.clone().unwrap_or_default(),
-        });
+        }]);
     }
     plan
 }

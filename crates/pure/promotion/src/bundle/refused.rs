@@ -55,7 +55,7 @@ pub fn refused(snapshot: &Snapshot<'_>, effect: &Effect, why: &str) -> Plan {
         // What ends stays on record as it ended: that something is left over changes nothing about it, and holds up
         // nothing that has become known since.
         Effect::DeleteGraph { .. } | Effect::DeleteBundle { .. } => {
-            return Plan { effects: Vec::new(), wake: Some(wake), ..only_deleting(snapshot) };
+            return Plan { stages: Vec::new(), wake: Some(wake), ..only_deleting(snapshot) };
         }
     };
     if phase_of(snapshot.bundle).is_some_and(is_finished) {
@@ -85,8 +85,8 @@ fn still_put_off(snapshot: &Snapshot<'_>, wait: Wait) -> Plan {
 fn only_deleting(snapshot: &Snapshot<'_>) -> Plan {
     let plan = plan(snapshot);
     let deletes =
-        |effect: &Effect| matches!(effect, Effect::DeleteGraph { .. } | Effect::DeleteBundle { .. });
-    if plan.effects.iter().all(deletes) { plan } else { Plan::default() }
+        |effect: &&Effect| matches!(effect, Effect::DeleteGraph { .. } | Effect::DeleteBundle { .. });
+    if plan.effects().iter().all(deletes) { plan } else { Plan::default() }
 }
 
 /// What the API server says against the Graph or the rollback of a Bundle, by the Bundle's own conditions.

@@ -151,7 +151,7 @@ pub(super) fn look_again(snapshot: &Snapshot<'_>, status: &BundleStatus) -> Opti
     status.rollbacks_put_off = put_off;
     status.waits = waits;
     status.rollbacks.append(&mut all.made);
-    Some(Plan { effects: all.effects, status: Some(status), notes: all.notes, ..Plan::default() })
+    Some(Plan { status: Some(status), notes: all.notes, ..Plan::in_order(all.effects) })
 }
 
 /// A Bundle with its failures where they belong in time. When a change went in is what a forge says, whose clock may be

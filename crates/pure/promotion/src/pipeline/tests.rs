@@ -367,20 +367,20 @@ fn a_wrong_name_does_not_hide_what_environments_have() {
     let mut pipeline = pipeline("[{name: prod}]");
     pipeline.spec.policy_namespaces = vec!["..".to_owned()];
     let here = bundle("here", "1.0.0", now().as_second() - 60);
-    let told = plan(&Snapshot {
+    let snapshot = Snapshot {
         pipeline: &pipeline,
         steps: &[&step("prod", 1, "Verified")],
         bundles: &[&here],
         promoting: false,
         missing: None,
         now: now(),
-    });
-    let status = told.status.unwrap();
+    };
+    let status = plan(&snapshot).status.unwrap();
     let ready = &status.conditions[0];
     assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "ValidationFailed"));
     assert!(ready.message.starts_with("spec.policyNamespaces[0]: `..` is not the name of a namespace"));
     assert_eq!((status.phase, status.environments.len()), (Some(PipelinePhase::Ready), 1));
-    assert!(told.has_all);
+    assert!(has_all(&snapshot, Some(&status)) && !has_all(&snapshot, None));
 }
 
 /// What a Pipeline waits for, each as `reason subject who: detail (basis)`.

@@ -1,5 +1,7 @@
 //! What to write down about a gate, and when to ask it again.
 
+use std::convert::Infallible;
+
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::kardinal::Pipeline;
 use kardinal_api::kardinal::{GateStage, PromotionState};
@@ -15,6 +17,7 @@ use super::{COMPILED, GUARDS, Place, READY, guards_nothing};
 use crate::bundle::is_finished;
 use crate::gate_context::{self, EnvironmentFacts, check_expression};
 use kardinal_planner::condition::{self, NewCondition, Note, Truth};
+use kardinal_planner::sentence;
 
 /// An answer that has just changed is left standing for so long.
 const MIN_PAUSE: SignedDuration = SignedDuration::from_secs(1);
@@ -57,16 +60,8 @@ pub struct Authority<'a> {
     pub previous: Option<&'a Bundle>,
 }
 
-/// What follows.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
-    /// The whole status, when it must be written.
-    pub status: Option<PolicyGateStatus>,
-    /// When to look again although nothing else happens.
-    pub wake: Option<Timestamp>,
-    /// Transitions worth an Event, once the status is written.
-    pub notes: Vec<Note>,
-}
+/// What is told of a gate. There is nothing to do about it: others wait for it.
+pub type Plan = sentence::Plan<Infallible, PolicyGateStatus>;
 
 /// Decides about one gate. Cannot fail: what cannot be evaluated is a closed gate with a reason.
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
@@ -159,7 +154,7 @@ fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {
     let earliest = last.saturating_add(pause).unwrap_or(Timestamp::MAX);
     let wake = verdict.next_change.map_or(again, |change| change.max(earliest).min(again));
     status.conditions = vec![condition.since(&old.conditions, gate.metadata.generation, now)];
-    Plan { status: fresh.is_none().then_some(status), wake: Some(wake), notes }
+    Plan { status: fresh.is_none().then_some(status), wake: Some(wake), notes, ..Plan::default() }
 }
 
 /// The name that people know a gate by: that of its template.
@@ -268,7 +263,7 @@ fn closed_for_want(snapshot: &Snapshot<'_>, what: String) -> Plan {
         next_change_at: None,
         conditions: vec![missing.since(&old.conditions, gate.metadata.generation, snapshot.now)],
     };
-    Plan { status: Some(status), wake: None, notes }
+    Plan { status: Some(status), notes, ..Plan::default() }
 }
 
 /// Templates hold nobody; they are only checked.
@@ -308,7 +303,7 @@ fn check_only(snapshot: &Snapshot<'_>) -> Plan {
         conditions: new.into_iter().map(since).collect(),
         ..PolicyGateStatus::default()
     };
-    Plan { status: (status != old).then_some(status), wake: None, notes }
+    Plan { status: (status != old).then_some(status), notes, ..Plan::default() }
 }
 
 fn problem(spec: &PolicyGateSpec) -> Option<String> {

@@ -3,45 +3,45 @@
 use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
+use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate};
-use kardinal_cluster::{Change, View};
+use kardinal_cluster::View;
 use kardinal_planner::names::label_value;
 use serde_json::Value;
 
+use super::Kind;
 use crate::facets;
 use crate::reconcile::driver::Key;
-use crate::reconcile::objects::{about, all_keys, before_and_after, key_of, keys};
+use crate::reconcile::objects::{gvk, key_of, keys};
+use crate::reconcile::routes::{Heard, Hears, Pace, nobody};
 
 /// How long templates wait to say whether a Pipeline has what they guard: nobody else waits for that, and one Pipeline
 /// can have many templates and change many times.
 const TOGETHER: SignedDuration = SignedDuration::from_secs(2);
 
-/// The gates that have to look at a change.
-pub(super) fn route(view: &View, change: &Change, policy_namespaces: &[String]) -> Vec<Key> {
-    if let Change::Kind(_) = change {
-        return all_keys::<PolicyGate>(view);
-    }
-    if let Some(gate) = about::<PolicyGate>(change) {
-        let key = key_of(gate);
-        let mut all = instances(view, &key);
-        all.push(key);
-        return all;
-    }
-    if about::<Pipeline>(change).is_some() {
-        return templates(view, before_and_after(change), policy_namespaces);
-    }
-    let Some(bundle) = about::<Bundle>(change) else { return Vec::new() };
-    let (namespace, name) = key_of(bundle);
-    let found = |facet, value: &str| keys::<PolicyGate>(view, Some(&namespace), facet, value);
+pub(super) const HEARS: &[Hears<Kind>] = &[
+    Hears::read(gvk::<PolicyGate>, of_gate),
+    Hears::read(gvk::<Bundle>, of_bundle),
+    Hears::read(gvk::<Graph>, nobody),
+    Hears::read(gvk::<Pipeline>, of_pipeline).paced(Pace::Within(TOGETHER)),
+];
+
+fn of_gate(heard: &Heard<'_, Kind>) -> Vec<Key> {
+    let key = heard.key();
+    let mut all = instances(&heard.view(), &key);
+    all.push(key);
+    all
+}
+
+fn of_bundle(heard: &Heard<'_, Kind>) -> Vec<Key> {
+    let (namespace, name) = heard.key();
+    let view = heard.view();
+    let found = |facet, value: &str| keys::<PolicyGate>(&view, Some(&namespace), facet, value);
     found(facets::BUNDLE, &name).into_iter().chain(found(facets::BY_HAND, "")).collect()
 }
 
-/// How long they may take.
-pub(super) fn patience(change: &Change) -> SignedDuration {
-    match about::<Pipeline>(change) {
-        Some(_) => TOGETHER,
-        None => SignedDuration::ZERO,
-    }
+fn of_pipeline(heard: &Heard<'_, Kind>) -> Vec<Key> {
+    templates(&heard.view(), heard.both(), &heard.kind.context.policy_namespaces)
 }
 
 /// The instances made from a template.

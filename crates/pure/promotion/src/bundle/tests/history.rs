@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kardinal_api::kardinal::{Bundle, BundlePhase, BundleType, PromotionState};
 
 use super::world::{World, bundle, intended, line, now, pipeline, yaml};
-use crate::bundle::{Commit, Effect, OFFER_AGAIN, refused};
+use crate::bundle::{Commit, Effect, OFFER_AGAIN, refused, search};
 
 const OLD: &str = "my-app-v1-1712567890";
 const NEW: &str = "my-app-v2-1712567999";
@@ -33,8 +33,8 @@ fn a_graph_that_cannot_be_deleted_holds_up_no_record() {
     world.set(OLD, "dev", PromotionState::Verified);
     let plan = world.plan(OLD);
     assert!(plan.status.is_some(), "{plan:?}");
-    let told = world.decide(OLD, |snapshot| refused(snapshot, &plan.effects[0], "forbidden"));
-    assert!(told.effects.is_empty());
+    let told = world.decide(OLD, |snapshot| refused(snapshot, plan.effects()[0], "forbidden"));
+    assert!(told.effects().is_empty());
     assert_eq!((told.status, told.wake), (plan.status, Some(world.now + OFFER_AGAIN)));
 }
 
@@ -54,7 +54,7 @@ fn steps_of_a_bundle_that_had_the_same_name_say_nothing_of_this_one() {
 fn a_newer_bundle_takes_over() {
     let mut world = two(bundle(NEW));
     world.set(OLD, "dev", PromotionState::Verified);
-    assert!(world.pass(OLD).effects.is_empty());
+    assert!(world.pass(OLD).effects().is_empty());
     assert_eq!(world.phase(OLD), Some(BundlePhase::Promoting), "the newer one has not started");
     world.pass(NEW);
     let plan = world.pass(OLD);
@@ -63,11 +63,11 @@ fn a_newer_bundle_takes_over() {
         world.ready(OLD),
         format!("False Superseded: `{NEW}` is newer and goes to the same environments")
     );
-    assert!(plan.effects.is_empty(), "first the status");
+    assert!(plan.effects().is_empty(), "first the status");
     let plan = world.pass(OLD);
-    assert!(matches!(plan.effects.as_slice(), [Effect::DeleteGraph { name, .. }] if name == "my-app-v1"));
+    assert!(matches!(plan.effects().as_slice(), [Effect::DeleteGraph { name, .. }] if name == "my-app-v1"));
     assert_eq!(world.graphs.len(), 1);
-    assert!(world.pass(OLD).effects.is_empty());
+    assert!(world.pass(OLD).effects().is_empty());
     assert_eq!(world.phase(NEW), Some(BundlePhase::Promoting));
 }
 
@@ -77,7 +77,7 @@ fn one_that_has_not_started_gives_way_too() {
     world.pass(NEW);
     let plan = world.pass(OLD);
     assert_eq!(world.phase(OLD), Some(BundlePhase::Superseded));
-    assert!(plan.effects.is_empty());
+    assert!(plan.effects().is_empty());
 }
 
 /// Whether the older Bundle stays on its way when this newer one has started.
@@ -115,14 +115,14 @@ fn one_whose_commit_is_not_there_takes_nobodys_place() {
     world.pass(OLD);
     assert_eq!(world.phase(OLD), Some(BundlePhase::Promoting));
     world.commit = Commit::Unknown;
+    let found = world.decide(NEW, search).unwrap();
     let plan = world.pass(NEW);
-    let search = plan.search.unwrap();
-    assert_eq!((search.commit.sha.as_str(), search.steps.len()), ("abc123def456", 2));
-    assert!(plan.effects.is_empty() && world.phase(NEW).is_none(), "first it is looked for");
+    assert_eq!((found.commit.sha.as_str(), found.steps.len()), ("abc123def456", 2));
+    assert!(plan.effects().is_empty() && world.phase(NEW).is_none(), "first it is looked for");
 
     world.commit = Commit::Unreachable("connection refused".to_owned());
     let plan = world.pass(NEW);
-    assert!(plan.effects.is_empty() && plan.wake > Some(world.now), "{plan:?}");
+    assert!(plan.effects().is_empty() && plan.wake > Some(world.now), "{plan:?}");
     assert_eq!(world.phase(NEW), Some(BundlePhase::Available));
     assert_eq!(
         world.ready(NEW),
@@ -135,7 +135,7 @@ fn one_whose_commit_is_not_there_takes_nobodys_place() {
 
     world.commit = Commit::Missing("no commit begins with `abc123def456`".to_owned());
     let plan = world.pass(NEW);
-    assert!(plan.effects.is_empty(), "{plan:?}");
+    assert!(plan.effects().is_empty(), "{plan:?}");
     assert_eq!(world.phase(NEW), Some(BundlePhase::Failed));
     assert_eq!(
         world.ready(NEW),
@@ -156,15 +156,15 @@ fn a_commit_is_looked_for_once_and_only_where_it_is_taken_over() {
         world.commit = Commit::Missing("it was taken away".to_owned());
         world.graphs.clear();
         let plan = world.pass(NEW);
-        assert!(matches!(plan.effects.as_slice(), [Effect::CreateGraph(_)]), "it has started: {plan:?}");
+        assert!(matches!(plan.effects().as_slice(), [Effect::CreateGraph(_)]), "it has started: {plan:?}");
     }
     let calls = "    - {name: dev, steps: [{uses: my-task, config: {url: 'https://tasks.example.com'}}]}\n";
     let mut world = World::new(pipeline(calls), vec![config(NEW)]);
     world.commit = Commit::Unknown;
-    assert_eq!(world.pass(NEW).search, None, "the task alone knows what to do with it");
+    assert_eq!(world.decide(NEW, search), None, "the task alone knows what to do with it");
     let mut world = World::new(line(&["dev"]), vec![bundle(NEW)]);
     world.commit = Commit::Unknown;
-    assert_eq!(world.pass(NEW).search, None, "an image is no commit");
+    assert_eq!(world.decide(NEW, search), None, "an image is no commit");
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn what_a_step_has_just_brought_is_on_record_before_its_bundle_is_judged_as_hist
     let entry = world.bundle_mut("b-0").status.as_mut().unwrap().environments.get_mut("dev").unwrap();
     (entry.verified_at, entry.state, entry.promoted_at) = (None, Some(PromotionState::Promoting), None);
     let plan = world.plan("b-0");
-    assert!(plan.effects.is_empty() && plan.status.is_some(), "{plan:?}");
+    assert!(plan.effects().is_empty() && plan.status.is_some(), "{plan:?}");
     assert!(left(&mut world).contains(&"b-0".to_owned()));
 }
 

@@ -17,12 +17,12 @@ fn start() -> World {
 fn a_bundle_goes_its_way() {
     let mut world = start();
     let plan = world.pass(A);
-    assert!(matches!(plan.effects.as_slice(), [Effect::CreateGraph(_)]));
+    assert!(matches!(plan.effects().as_slice(), [Effect::CreateGraph(_)]));
     assert_eq!(world.phase(A), Some(BundlePhase::Promoting));
     assert_eq!(world.bundle(A).status.as_ref().unwrap().graph_ref.as_deref(), Some("my-app-v1"));
     world.pass(A);
     let plan = world.pass(A);
-    assert!(plan.effects.is_empty() && plan.status.is_none() && plan.notes.is_empty(), "{plan:?}");
+    assert!(plan.effects().is_empty() && plan.status.is_none() && plan.notes.is_empty(), "{plan:?}");
     assert_eq!(world.ready(A), "Unknown Promoting: waits for the Graph `my-app-v1` to create the next step");
 
     world.set(A, "dev", PromotionState::Verified);
@@ -85,7 +85,7 @@ fn what_cannot_be_promoted_fails_at_once() {
     let plan = world.pass(A);
     assert_eq!(world.phase(A), Some(BundlePhase::Failed));
     assert!(world.ready(A).starts_with("False InvalidPipeline: spec.environments: "), "{}", world.ready(A));
-    assert!(plan.notes[0].warning && plan.effects.is_empty());
+    assert!(plan.notes[0].warning && plan.effects().is_empty());
 
     let mut world = World::new(line(&["dev"]), vec![intended(A, "{target: prod}")]);
     world.pass(A);
@@ -97,7 +97,7 @@ fn what_cannot_be_promoted_fails_at_once() {
 fn a_pipeline_whose_last_environment_has_an_unknown_task_takes_no_bundle_on_the_way() {
     let text = "    - {name: dev}\n    - name: prod\n      steps: [{uses: git-clon}]\n";
     let mut world = World::new(pipeline(text), vec![bundle(A)]);
-    assert!(world.pass(A).effects.is_empty());
+    assert!(world.pass(A).effects().is_empty());
     assert_eq!(world.phase(A), Some(BundlePhase::Failed));
     assert!(
         world.ready(A).starts_with("False InvalidPipeline: spec.environments[1].steps[0]"),
@@ -119,7 +119,7 @@ fn a_failed_step_ends_it() {
     let plan = world.pass(A);
     assert_eq!(world.phase(A), Some(BundlePhase::Failed));
     assert_eq!(world.ready(A), "False StepFailed: dev: push refused");
-    assert!(plan.effects.is_empty(), "nothing was received");
+    assert!(plan.effects().is_empty(), "nothing was received");
     // Later events change the record, never the phase.
     world.set(A, "dev", PromotionState::Verified);
     world.pass(A);
@@ -137,7 +137,7 @@ fn a_graph_that_is_gone_is_made_again_and_nothing_is_forgotten() {
     world.graphs.clear();
     world.steps.clear();
     let plan = world.pass(A);
-    assert!(matches!(plan.effects.as_slice(), [Effect::CreateGraph(_)]));
+    assert!(matches!(plan.effects().as_slice(), [Effect::CreateGraph(_)]));
     world.set(A, "dev", PromotionState::Promoting);
     world.pass(A);
     assert_eq!(world.bundle(A).status.as_ref().unwrap().environments["dev"], before);
@@ -178,7 +178,7 @@ fn a_graph_written_by_hand_is_accepted() {
     let mut world = start();
     world.graphs = vec![hand("mine", &format!("{node}, {step}"))];
     let plan = world.pass(A);
-    assert!(plan.effects.is_empty());
+    assert!(plan.effects().is_empty());
     assert_eq!(world.bundle(A).status.as_ref().unwrap().graph_ref.as_deref(), Some("mine"));
     world.set(A, "qa", PromotionState::Verified);
     world.pass(A);
@@ -187,10 +187,10 @@ fn a_graph_written_by_hand_is_accepted() {
     // One that only reads the Bundle promotes nothing, and one of another Bundle neither.
     let mut world = start();
     world.graphs = vec![hand("reader", &node)];
-    assert!(matches!(world.pass(A).effects.as_slice(), [Effect::CreateGraph(_)]));
+    assert!(matches!(world.pass(A).effects().as_slice(), [Effect::CreateGraph(_)]));
     let mut world = start();
     world.graphs = vec![hand("other", &format!("{}, {step}", node.replace(A, "other")))];
-    assert!(matches!(world.pass(A).effects.as_slice(), [Effect::CreateGraph(_)]));
+    assert!(matches!(world.pass(A).effects().as_slice(), [Effect::CreateGraph(_)]));
 
     // Where a Graph leaves names open, it must itself be ready.
     let many = step.replace("{id: qa, ", "{id: qa, forEach: {x: '${[1]}'}, ");
@@ -252,7 +252,7 @@ fn it_says_what_else_it_waits_for() {
     assert_eq!(world.ready(A), "Unknown GraphNotReady: the Graph `my-app-v1` cannot go on: somebody owns it");
     world.graphs[0].metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(world.now));
-    assert!(world.pass(A).effects.is_empty(), "its name is still taken");
+    assert!(world.pass(A).effects().is_empty(), "its name is still taken");
     let told = "Unknown GraphNotReady: the Graph `my-app-v1` is being deleted; after that it is made again";
     assert_eq!(world.ready(A), told);
 }
@@ -278,7 +278,7 @@ fn a_bundle_that_is_being_deleted_is_left_alone() {
     world.bundle_mut(A).metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(world.now));
     let plan = world.pass(A);
-    assert!(plan.effects.is_empty() && plan.status.is_none());
+    assert!(plan.effects().is_empty() && plan.status.is_none());
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn a_bundle_whose_graph_would_be_too_large_says_how_large() {
         let spec = format!("{{expression: {expression}}}");
         world.gates = (0..gates).map(|at| gate("default", &format!("g-{at}"), applies, &spec)).collect();
         let plan = world.pass(A);
-        assert!(plan.effects.is_empty());
+        assert!(plan.effects().is_empty());
         assert_eq!(world.phase(A), Some(BundlePhase::Failed));
         let ready = world.ready(A);
         let told = format!("with {gates} × PolicyGate and 2 × PromotionStep the Graph of this Bundle has ");
@@ -302,5 +302,5 @@ fn a_bundle_whose_graph_would_be_too_large_says_how_large() {
     let mut world = start();
     world.gates =
         (0..997).map(|at| gate("default", &format!("g-{at}"), applies, "{expression: 'true'}")).collect();
-    assert!(matches!(world.pass(A).effects.as_slice(), [Effect::CreateGraph(_)]));
+    assert!(matches!(world.pass(A).effects().as_slice(), [Effect::CreateGraph(_)]));
 }

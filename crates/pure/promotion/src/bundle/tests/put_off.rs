@@ -39,7 +39,7 @@ fn world() -> World {
     );
     fail(&mut world, BAD, "prod");
     let plan = world.pass(BAD);
-    assert!(plan.effects.is_empty(), "{plan:?}");
+    assert!(plan.effects().is_empty(), "{plan:?}");
     assert!(plan.notes.iter().any(|note| note.reason == "NewerOnItsWay"), "{plan:?}");
     assert_eq!(world.phase(BAD), Some(BundlePhase::Failed));
     assert_eq!(put_off(&world), waits_for(NEWER));
@@ -65,12 +65,12 @@ fn put_off(world: &World) -> String {
 }
 
 fn is_idle(plan: &Plan) -> bool {
-    plan.effects.is_empty() && plan.status.is_none() && plan.notes.is_empty()
+    plan.effects().is_empty() && plan.status.is_none() && plan.notes.is_empty()
 }
 
 /// The rollback that a plan makes.
 fn made(plan: &Plan) -> &Bundle {
-    match plan.effects.as_slice() {
+    match plan.effects().as_slice() {
         [Effect::CreateBundle(bundle)] => bundle,
         other => panic!("{other:?}"),
     }
@@ -208,7 +208,7 @@ fn a_rollback_that_was_made_before_a_crash_is_not_made_again() {
     world.bundle_mut(BAD).status = status;
     world.pass(&back);
     let plan = world.pass(BAD);
-    assert!(plan.effects.is_empty(), "{plan:?}");
+    assert!(plan.effects().is_empty(), "{plan:?}");
     assert_eq!(put_off(&world), format!("False RollingBack: `prod` goes back with the Bundle `{back}`"));
     assert!(is_idle(&world.pass(BAD)));
 }
@@ -223,13 +223,13 @@ fn one_that_has_arrived_is_answerable_for_the_environment() {
     world.set(NEWER, "prod", PromotionState::HealthChecking).promoted_at = Some(now());
     world.pass(NEWER);
     let plan = world.pass(BAD);
-    assert!(plan.effects.is_empty() && plan.notes.is_empty(), "{plan:?}");
+    assert!(plan.effects().is_empty() && plan.notes.is_empty(), "{plan:?}");
     assert_eq!(put_off(&world), "False RollbackNotNeeded: `prod` has another version now");
     fail(&mut world, NEWER, "prod");
     let plan = world.pass(NEWER);
     // The same if that is all that is seen of it.
     world.bundle_mut(BAD).status.as_mut().unwrap().conditions = before;
-    assert!(world.pass(BAD).effects.is_empty());
+    assert!(world.pass(BAD).effects().is_empty());
     assert_eq!(put_off(&world), "False RollbackNotNeeded: `prod` has another version now");
     assert_eq!(made(&plan).spec.artifacts, world.bundle(GOOD).spec.artifacts);
     assert!(is_idle(&world.pass(BAD)));
@@ -241,7 +241,7 @@ fn one_that_has_arrived_is_answerable_for_the_environment() {
         world.now
     )));
     let plan = world.pass(BAD);
-    assert!(plan.effects.is_empty(), "{plan:?}");
+    assert!(plan.effects().is_empty(), "{plan:?}");
     assert_eq!(put_off(&world), "False RollbackNotNeeded: `prod` has another version now");
 }
 
@@ -253,7 +253,7 @@ fn it_stays_put_off_while_somebody_else_is_on_the_way() {
     world.pass(NEWER);
     assert_eq!(world.phase(NEWER), Some(BundlePhase::Superseded));
     let plan = world.pass(BAD);
-    assert!(plan.effects.is_empty(), "{plan:?}");
+    assert!(plan.effects().is_empty(), "{plan:?}");
     assert_eq!(put_off(&world), waits_for(NEWEST));
     assert!(is_idle(&world.pass(BAD)));
     // Nobody knows what is wanted without the Pipeline.
@@ -280,7 +280,7 @@ fn a_rollback_by_hand_that_has_failed_is_not_tried_again() {
     world.set("by-hand", "dev", PromotionState::Failed);
     world.pass("by-hand");
     let plan = world.pass(BAD);
-    assert!(plan.effects.is_empty(), "{plan:?}");
+    assert!(plan.effects().is_empty(), "{plan:?}");
     assert_eq!(
         put_off(&world),
         "False RollbackFailed: `by-hand` was to take it back in `prod` and has failed"
@@ -294,15 +294,15 @@ fn a_late_rollback_that_the_server_does_not_take_is_told_and_offered_again() {
     world.set(NEWER, "dev", PromotionState::Failed);
     world.pass(NEWER);
     let plan = world.plan(BAD);
-    let told = world.decide(BAD, |snapshot| refused(snapshot, &plan.effects[0], "exceeded quota"));
-    assert!(told.effects.is_empty());
+    let told = world.decide(BAD, |snapshot| refused(snapshot, plan.effects()[0], "exceeded quota"));
+    assert!(told.effects().is_empty());
     assert_eq!(told.wake, Some(world.now + OFFER_AGAIN));
     assert!(told.notes.iter().any(|note| note.warning && note.reason == "RollbackRefused"));
     world.bundle_mut(BAD).status = told.status;
     assert_eq!(world.ready(BAD), "False StepFailed: prod: not healthy", "why it failed stays on record");
     assert!(put_off(&world).starts_with("True RollbackRefused: the API server does not take the Bundle"));
     assert!(refusal(world.bundle(BAD)).is_some_and(|said| said.detail.contains("exceeded quota")));
-    let again = world.decide(BAD, |snapshot| refused(snapshot, &plan.effects[0], "exceeded quota"));
+    let again = world.decide(BAD, |snapshot| refused(snapshot, plan.effects()[0], "exceeded quota"));
     assert!(again.status.is_none() && again.notes.is_empty(), "it says so once");
     comes_back(&mut world, "the server takes it");
     assert!(refusal(world.bundle(BAD)).is_none());
@@ -391,7 +391,7 @@ fn a_rollback_that_gave_way_is_settled_when_the_newer_version_has_come() {
         world.set(NEWER, environment, PromotionState::Verified);
     }
     world.pass(NEWER);
-    assert!(world.pass(BAD).effects.is_empty());
+    assert!(world.pass(BAD).effects().is_empty());
     assert_eq!(put_off(&world), "False RollbackNotNeeded: `prod` has another version now");
     assert!(is_idle(&world.pass(BAD)));
 }

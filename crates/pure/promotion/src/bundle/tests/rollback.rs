@@ -27,8 +27,8 @@ fn world() -> World {
 }
 
 fn created(plan: &Plan) -> Vec<&Bundle> {
-    plan.effects
-        .iter()
+    plan.effects()
+        .into_iter()
         .map(|effect| match effect {
             Effect::CreateBundle(bundle) => bundle.as_ref(),
             other => panic!("{other:?}"),
@@ -70,10 +70,10 @@ fn the_environment_that_received_it_comes_back() {
     assert_eq!(back.metadata.annotations.as_ref().unwrap()["kardinal.io/automatic"], "true");
     assert!(plan.notes.iter().any(|note| note.reason == "RollingBack"));
     // Doing it again makes the same.
-    assert_eq!(world.plan(BAD).effects, plan.effects);
+    assert_eq!(world.plan(BAD).effects(), plan.effects());
     world.pass(BAD);
     assert_eq!(world.bundles.len(), 3);
-    assert!(world.pass(BAD).effects.is_empty());
+    assert!(world.pass(BAD).effects().is_empty());
 }
 
 #[test]
@@ -81,9 +81,9 @@ fn a_rollback_that_the_server_does_not_take_is_told_and_the_bundle_does_not_end_
     let mut world = world();
     fail(&mut world, "dev", true);
     let plan = world.plan(BAD);
-    let effect = plan.effects.iter().find(|effect| matches!(effect, Effect::CreateBundle(_))).unwrap();
+    let effect = plan.effects().into_iter().find(|effect| matches!(effect, Effect::CreateBundle(_))).unwrap();
     let told = world.decide(BAD, |snapshot| refused(snapshot, effect, "exceeded quota: 10 Bundles"));
-    assert!(told.effects.is_empty());
+    assert!(told.effects().is_empty());
     assert_eq!(told.wake, Some(world.now + OFFER_AGAIN));
     assert!(told.notes.iter().any(|note| note.warning && note.reason == "RollbackRefused"));
     world.bundle_mut(BAD).status = told.status;
@@ -102,7 +102,7 @@ fn a_rollback_that_the_server_does_not_take_is_told_and_the_bundle_does_not_end_
     let kept = world.decide(BAD, |snapshot| refused(snapshot, &left, "forbidden"));
     assert!(kept.status.is_none() && kept.notes.is_empty() && kept.wake.is_some());
     // When it is taken, everything goes on as if nothing had been.
-    assert_eq!(world.plan(BAD).effects, plan.effects);
+    assert_eq!(world.plan(BAD).effects(), plan.effects());
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_rollback_of_the_same_second_is_not_superseded_by_what_it_takes_back() {
 fn an_environment_that_never_received_it_is_left_alone() {
     let mut world = world();
     fail(&mut world, "dev", false);
-    assert!(world.pass(BAD).effects.is_empty());
+    assert!(world.pass(BAD).effects().is_empty());
     let mut world = self::world();
     world.set(BAD, "dev", PromotionState::Verified);
     world.set(BAD, "staging", PromotionState::Verified);
@@ -155,7 +155,7 @@ fn who_does_not_want_it_does_not_get_it() {
     let mut world = world();
     world.pipeline.as_mut().unwrap().spec.auto_rollback = Some(false);
     fail(&mut world, "dev", true);
-    assert!(world.pass(BAD).effects.is_empty());
+    assert!(world.pass(BAD).effects().is_empty());
     assert_eq!(world.phase(BAD), Some(BundlePhase::Failed));
 }
 
@@ -165,7 +165,7 @@ fn a_failed_rollback_is_not_rolled_back() {
     let labels = world.bundle_mut(BAD).metadata.labels.get_or_insert_default();
     labels.insert("kardinal.io/rollback".to_owned(), "true".to_owned());
     fail(&mut world, "dev", true);
-    assert!(world.pass(BAD).effects.is_empty());
+    assert!(world.pass(BAD).effects().is_empty());
 }
 
 #[test]
@@ -174,13 +174,13 @@ fn there_may_be_nothing_to_go_back_to() {
     world.pass(BAD);
     fail(&mut world, "dev", true);
     let plan = world.pass(BAD);
-    assert!(plan.effects.is_empty());
+    assert!(plan.effects().is_empty());
     assert!(plan.notes.iter().any(|note| note.reason == "NothingToRollBackTo" && note.warning));
     // The same content would change nothing.
     let mut world = self::world();
     world.bundle_mut(BAD).spec.artifacts.images[0].reference = "ghcr.io/myorg/my-app:1".to_owned();
     fail(&mut world, "dev", true);
-    assert!(world.pass(BAD).effects.is_empty());
+    assert!(world.pass(BAD).effects().is_empty());
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn a_fix_that_is_on_its_way_is_not_undone() {
     world.pass("my-app-v3-1712568999");
     fail(&mut world, "dev", true);
     let plan = world.pass(BAD);
-    assert!(plan.effects.is_empty());
+    assert!(plan.effects().is_empty());
     assert!(plan.notes.iter().any(|note| note.reason == "NewerOnItsWay"));
 }
 

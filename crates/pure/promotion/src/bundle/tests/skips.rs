@@ -106,7 +106,7 @@ fn a_graph_that_is_gone_is_made_again_where_the_permission_still_holds() {
     let mut world = passed(vec![org_gate("soak", "staging"), permission()], Some("true"), SKIP);
     world.graphs.clear();
     let plan = world.pass(B);
-    assert!(matches!(plan.effects.as_slice(), [Effect::CreateGraph(_)]));
+    assert!(matches!(plan.effects().as_slice(), [Effect::CreateGraph(_)]));
     assert_eq!(world.phase(B), Some(BundlePhase::Promoting));
 }
 
@@ -116,7 +116,7 @@ fn what_a_team_writes_into_the_status_grants_no_skip() {
     world.bundle_mut(B).status.as_mut().unwrap().phase = Some(BundlePhase::Promoting);
     let plan = world.pass(B);
     assert_eq!(world.phase(B), Some(BundlePhase::SkipDenied));
-    assert!(plan.effects.is_empty() && world.graphs.is_empty());
+    assert!(plan.effects().is_empty() && world.graphs.is_empty());
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn without_the_key_a_bundle_that_needs_a_permission_waits() {
     let plan = world.pass(B);
     assert_eq!(world.phase(B), Some(BundlePhase::Available));
     assert!(world.ready(B).contains("NothingProven") && world.ready(B).contains("the key cannot be read"));
-    assert!(plan.effects.is_empty() && plan.wake.is_some());
+    assert!(plan.effects().is_empty() && plan.wake.is_some());
     // Who asks for nothing needs no key.
     world.gates.clear();
     world.pass(B);

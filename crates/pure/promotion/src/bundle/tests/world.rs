@@ -155,7 +155,7 @@ impl World {
     }
 
     /// What is decided about a Bundle from everything that exists.
-    pub(super) fn decide(&self, name: &str, decide: impl FnOnce(&Snapshot<'_>) -> Plan) -> Plan {
+    pub(super) fn decide<T>(&self, name: &str, decide: impl FnOnce(&Snapshot<'_>) -> T) -> T {
         let bundle = self.bundle(name);
         let siblings: Vec<&Bundle> =
             self.bundles.iter().filter(|other| other.metadata.name != bundle.metadata.name).collect();
@@ -178,7 +178,7 @@ impl World {
     /// One pass over a Bundle, with its writes carried out.
     pub(super) fn pass(&mut self, name: &str) -> Plan {
         let plan = self.plan(name);
-        for effect in &plan.effects {
+        for effect in plan.effects() {
             self.perform(effect);
         }
         if let (Some(status), true) =

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kardinal_apiserver::{Options, Server};
-use kardinal_cluster::{Kinds, Watches, install};
+use kardinal_cluster::{Change, Kinds, Watches, install};
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::reconcile::objects::gvk;
+use crate::reconcile::objects::{about, before_and_after};
 
 const ORGANISATION: &str = "platform-policies";
 
@@ -61,7 +61,8 @@ impl Bench {
             let change = self.changes.recv().await.unwrap();
             if about::<Pipeline>(&change).is_some() {
                 let view = self.watches.view(&[gvk::<PolicyGate>()]);
-                let heard = route(&view, &change, &[ORGANISATION.to_owned()]);
+                let both = before_and_after(&change);
+                let heard = templates(&view, both, &[ORGANISATION.to_owned()]);
                 return heard.into_iter().map(|(namespace, _)| namespace).collect();
             }
         }
