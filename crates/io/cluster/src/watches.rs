@@ -8,7 +8,8 @@
 //! - A [`View`] never changes while somebody looks at it.
 //! - Our own writes are visible at once ([`Watches::remember`]); an older event never undoes them.
 //! - A kind whose watch is not connected says so ([`Store::lost`]): what was seen of it may be old.
-//! - `synced` is false until the first list arrived: "not seen yet" is never mistaken for "absent".
+//! - What is known of a kind is one [`Knowledge`]: neither "not seen yet" nor "nobody watches it" is ever mistaken for
+//!   "absent".
 
 mod object;
 mod room;
@@ -156,10 +157,8 @@ impl Watches {
     /// What has been seen of these kinds.
     pub fn view<'a>(&self, kinds: impl IntoIterator<Item = &'a Gvk>) -> View {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let stores = kinds
-            .into_iter()
-            .filter_map(|gvk| running.get(gvk).map(|watch| (gvk.clone(), watch.read())))
-            .collect();
+        let seen = |gvk: &Gvk| running.get(gvk).map(|watch| watch.read());
+        let stores = kinds.into_iter().map(|gvk| (gvk.clone(), seen(gvk))).collect();
         View { stores }
     }
 
@@ -219,41 +218,74 @@ impl Watches {
     }
 }
 
+/// What is known of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Knowledge {
+    /// Nothing yet: nobody watches it, or nothing has come of the first attempt.
+    Unknown,
+    /// Its objects could not be listed; that is tried again.
+    Failed,
+    /// The server does not serve it.
+    NotServed,
+    /// Its objects. They are old while the watch is [lost](View::lost).
+    Listed,
+}
+
+/// Why nothing is heard of a kind that nobody watches.
+const UNWATCHED: &str = "it is not watched";
+
 /// What the watches had seen at one moment. As long as it is held, the watches copy what they change.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    stores: BTreeMap<Gvk, Arc<Store>>,
+    /// The kinds that were asked for; nothing for one that nobody watches.
+    stores: BTreeMap<Gvk, Option<Arc<Store>>>,
 }
 
 impl View {
+    /// What is known of a kind.
+    pub fn knowledge(&self, gvk: &Gvk) -> Knowledge {
+        self.store(gvk).map_or(Knowledge::Unknown, Store::knowledge)
+    }
+
+    fn all(&self, holds: impl Fn(Knowledge) -> bool) -> bool {
+        self.stores.keys().all(|gvk| holds(self.knowledge(gvk)))
+    }
+
+    fn store(&self, gvk: &Gvk) -> Option<&Store> {
+        self.stores.get(gvk)?.as_deref()
+    }
+
     /// Whether it is known of every kind how it stands. Until then a decision would be made half blind.
     pub fn settled(&self) -> bool {
-        self.stores.values().all(|store| store.settled())
+        self.all(|known| known != Knowledge::Unknown)
     }
 
     /// Whether every kind has been listed. Where an absent object would be a permission, such as a gate that is not
     /// there, nothing less will do: a list that failed is not an empty one.
     pub fn synced(&self) -> bool {
-        self.stores.values().all(|store| store.synced())
+        self.all(|known| known == Knowledge::Listed)
     }
 
     /// Whether every kind has been listed, or is known not to be served.
     pub fn known(&self) -> bool {
-        self.stores.values().all(|store| store.synced() || store.absent())
+        self.all(|known| matches!(known, Knowledge::Listed | Knowledge::NotServed))
     }
 
     /// Why nothing is heard at present of one of these kinds; `None` while the watches of all of them are connected.
     pub fn lost<'a>(&self, kinds: impl IntoIterator<Item = &'a Gvk>) -> Option<&str> {
-        kinds.into_iter().find_map(|gvk| self.stores.get(gvk)?.lost())
+        kinds.into_iter().find_map(|gvk| self.store(gvk).map_or(Some(UNWATCHED), Store::lost))
     }
 
     /// The kind's scope, when the server serves it.
     pub fn scope(&self, gvk: &Gvk) -> Option<KindScope> {
-        self.stores.get(gvk)?.scope()
+        self.store(gvk)?.scope()
     }
 
     /// The kind's objects; `None` while the first list has not arrived.
     pub fn kind(&self, gvk: &Gvk) -> Option<&Store> {
-        self.stores.get(gvk).map(Arc::as_ref).filter(|store| store.synced())
+        self.store(gvk).filter(|store| store.knowledge() == Knowledge::Listed)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 use serde_json::Value;
 
 use super::object::{Head, Object, SharedFacet};
-use super::{Change, Facet};
+use super::{Change, Facet, Knowledge};
 
 /// Namespace (empty for cluster scope) and name.
 pub type Name = (String, String);
@@ -57,16 +57,18 @@ impl Store {
     }
 
     /// Whether the first list has arrived.
-    pub fn synced(&self) -> bool {
+    pub(crate) fn synced(&self) -> bool {
         self.synced
     }
 
-    pub(crate) fn absent(&self) -> bool {
-        self.absent
-    }
-
-    pub(crate) fn settled(&self) -> bool {
-        self.settled
+    /// What is known of the kind.
+    pub fn knowledge(&self) -> Knowledge {
+        match self {
+            Store { synced: true, .. } => Knowledge::Listed,
+            Store { absent: true, .. } => Knowledge::NotServed,
+            Store { settled: true, .. } => Knowledge::Failed,
+            _ => Knowledge::Unknown,
+        }
     }
 
     /// The first attempt is over; returns whether that is news.
