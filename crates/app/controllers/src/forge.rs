@@ -1,6 +1,8 @@
 //! The local forge's controller. It works repository by repository: the pull requests of one repository are looked at
 //! one after the other, so that two of them never get the same number.
 
+pub(crate) mod dialect;
+mod facets;
 mod pull_request;
 mod repository;
 mod routes;
@@ -16,7 +18,7 @@ use crate::reconcile::driver::{self, Key, Next, Route};
 use crate::reconcile::objects::{get, list};
 use crate::reconcile::pass::{Memories, sight};
 use crate::reconcile::routes::{self as table, Hearer, Hears};
-use crate::{Context, LocalForge, facets};
+use crate::{Context, LocalForge};
 
 /// Keeps repositories, and merges or closes pull requests when somebody says so.
 pub(crate) struct Controller {

@@ -2,6 +2,8 @@
 
 mod act;
 mod damping;
+pub(crate) mod dialect;
+pub(crate) mod facets;
 mod observe;
 mod permissions;
 mod report;

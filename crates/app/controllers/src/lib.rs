@@ -6,7 +6,8 @@
 pub mod forges;
 pub mod metrics;
 
-mod facets;
+mod context;
+mod dialect;
 mod forge;
 mod graph;
 mod promotion;
@@ -19,30 +20,22 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kardinal_api::kardinal::PromotionStep;
-use kardinal_cluster::{Change, Clock, Kinds, Leadership, Watches, Writer};
+use kardinal_cluster::{Clock, Leadership, Watches};
 use kardinal_git::Repositories;
-use kardinal_promotion::shard;
 use kardinal_reach::Policy;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use kardinal_planner::graph::GraphScope;
+pub use kardinal_promotion::shard::Shards;
 
+use crate::context::{Channels, Context};
+use crate::dialect::{Forge, Started, Starter, Steps};
 pub use crate::forges::{Forges, RealForges};
 pub use crate::metrics::Metrics;
 pub use crate::reach::Resolver;
+use crate::reconcile::driver::{self, Listener};
 pub use crate::replica::Replica;
-use forges::Secrets;
-pub use kardinal_promotion::shard::Shards;
-use promotion::agents::Agents;
-use promotion::clusters::Clusters;
-use promotion::gates_read::GatesRead;
-use promotion::sealing::Sealing;
-use promotion::{bundle, pipeline, policy_gate, promotion_step};
-use reconcile::driver::{self, Listener};
-use reconcile::pass::Controller;
 
 /// How long to wait after a write of our own bookkeeping failed.
 const RETRY: SignedDuration = SignedDuration::from_secs(2);
@@ -126,49 +119,6 @@ pub struct LocalForge {
     pub url: String,
 }
 
-/// What every controller is given.
-pub(crate) struct Context {
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) client: kube::Client,
-    pub(crate) watches: Arc<Watches>,
-    /// The workloads of steps that name no cluster.
-    pub(crate) workloads: Arc<Watches>,
-    pub(crate) writer: Writer,
-    pub(crate) graph_scope: GraphScope,
-    pub(crate) leadership: Leadership,
-    pub(crate) policy_namespaces: Vec<String>,
-    pub(crate) health_namespaces: Option<Vec<String>>,
-    gates_read: GatesRead,
-    pub(crate) sealing: Sealing,
-    pub(crate) shards: Shards,
-    pub(crate) agents: Agents,
-    pub(crate) clusters: Clusters,
-    pub(crate) credentials: Secrets,
-    pub(crate) repositories: Arc<dyn Repositories>,
-    pub(crate) forges: Arc<dyn Forges>,
-    /// What the URLs of the local forge begin with, when this process serves it.
-    pub(crate) local_forge: Option<String>,
-    pub(crate) kustomize: Option<PathBuf>,
-    pub(crate) http: reqwest::Client,
-    pub(crate) reach: Policy,
-    pub(crate) metrics: Arc<Metrics>,
-}
-
-impl Context {
-    /// Whether this process carries a step out.
-    pub(crate) fn serves(&self, step: &PromotionStep) -> bool {
-        shard::serves(&self.shards, shard::shard_of(step), |shard| self.agents.has(shard))
-    }
-}
-
-/// Makes the key at the first start, so that no promotion waits for it. Where that cannot be done now, whoever needs the key
-/// tries again and says so.
-async fn make_key(context: Arc<Context>) {
-    if let Err(why) = context.key().await {
-        tracing::warn!(why, "the key that verifications are sealed with cannot be had yet");
-    }
-}
-
 /// How long work that has begun may take when it is asked to end.
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a call to another machine may take then.
@@ -185,8 +135,8 @@ struct Running {
     cut: CancellationToken,
     tasks: TaskTracker,
     watches: Vec<Arc<Watches>>,
-    steps: Option<Arc<driver::Driver<promotion_step::Controller>>>,
-    forge: Option<Arc<driver::Driver<forge::Controller>>>,
+    steps: Option<Arc<Steps>>,
+    forge: Option<Arc<Forge>>,
 }
 
 impl Controllers {
@@ -266,101 +216,30 @@ impl Running {
     fn start(client: kube::Client, clock: Arc<dyn Clock>, settings: &Settings, outside: Outside) -> Running {
         let (stop, cut) = (CancellationToken::new(), CancellationToken::new());
         let tasks = TaskTracker::new();
-        let client = settings.leadership.fence(client);
-        let kinds = Arc::new(Kinds::new(client.clone()));
-        let (watches, changes) = Watches::new(client.clone(), kinds.clone(), facets::of, stop.clone());
-        let (remote, remote_changes) = mpsc::unbounded_channel();
-        let (workloads, own_changes) = match outside.workloads {
-            None => (watches.clone(), None),
-            Some(own) => {
-                let kinds = Arc::new(Kinds::new(own.clone()));
-                let (workloads, changes) = Watches::new(own, kinds, |_, _| Vec::new(), stop.clone());
-                (workloads, Some(changes))
-            }
+        let (context, channels) = context::build(client, clock, settings, &outside, &stop);
+        let starter = Starter {
+            context: &context,
+            settings,
+            local: outside.forge,
+            stop: &stop,
+            cut: &cut,
+            tasks: &tasks,
+            started: Started::default(),
         };
-        let (handed_over, changes_of_hands) = mpsc::unbounded_channel();
-        let agents = Agents::new(client.clone(), handed_over, stop.clone());
-        let context = Arc::new(Context {
-            clock: clock.clone(),
-            writer: Writer::new(client.clone(), kinds),
-            client: client.clone(),
-            watches: watches.clone(),
-            graph_scope: settings.graph_scope,
-            workloads: workloads.clone(),
-            leadership: settings.leadership.clone(),
-            policy_namespaces: settings.policy_namespaces.clone(),
-            health_namespaces: settings.health_namespaces.clone(),
-            gates_read: GatesRead::default(),
-            sealing: Sealing::default(),
-            shards: settings.shards.clone(),
-            agents,
-            clusters: Clusters::new(client, clock, outside.reach.clone(), remote, stop.clone()),
-            credentials: Secrets::default(),
-            repositories: outside.repositories,
-            forges: outside.forges,
-            local_forge: outside.forge.as_ref().map(|forge| forge.url.clone()),
-            kustomize: outside.kustomize,
-            http: outside.http,
-            reach: outside.reach,
-            metrics: outside.metrics,
-        });
-        let mut running =
-            Running { stop, cut, tasks, watches: vec![watches, workloads], steps: None, forge: None };
-        let listeners = running.spawn(&context, settings, outside.forge);
-        running.listen(listeners, [Some(changes), own_changes, Some(remote_changes)], changes_of_hands);
+        let Started { listeners, steps, forge } = starter.start_all();
+        let watches = vec![context.watches.clone(), context.workloads.clone()];
+        let running = Running { stop, cut, tasks, watches, steps, forge };
+        running.listen(listeners, channels);
         running
     }
 
-    /// Starts the workers of all controllers that this process runs.
-    fn spawn(
-        &mut self,
-        context: &Arc<Context>,
-        settings: &Settings,
-        local: Option<LocalForge>,
-    ) -> Vec<Arc<dyn Listener>> {
-        let workers = settings.concurrency;
-        let (stop, tasks) = (&self.stop, &self.tasks);
-        // A step waits for other machines, so many of them may be under way, in every namespace.
-        let steps = settings.promotions.then(|| {
-            let controller = promotion_step::Controller::new(context.clone());
-            driver::spawn_fair(controller, workers * 8, (stop, &self.cut), tasks)
-        });
-        let mut listeners: Vec<Arc<dyn Listener>> = Vec::new();
-        let plans_here = !matches!(settings.shards, Shards::Only(_));
-        if plans_here && settings.graph_controller == GraphController::Embedded {
-            let graphs = Controller::new(graph::Kind::new(context.clone()));
-            listeners.push(driver::spawn_fair(graphs, workers, (stop, &self.cut), tasks));
-        }
-        listeners.extend(steps.clone().map(|steps| steps as Arc<dyn Listener>));
-        if settings.promotions && plans_here {
-            // A Bundle of configuration waits for a repository before it starts.
-            let bundles = Controller::new(bundle::Kind { context: context.clone() });
-            listeners.push(driver::spawn_fair(bundles, workers, (stop, &self.cut), tasks));
-            let gates = Controller::new(policy_gate::Kind { context: context.clone() });
-            listeners.push(driver::spawn_fair(gates, workers, (stop, &self.cut), tasks));
-            // A Pipeline asks for its Secrets, and a team can have very many of both.
-            let pipelines = Controller::new(pipeline::Kind { context: context.clone() });
-            listeners.push(driver::spawn_fair(pipelines, workers, (stop, &self.cut), tasks));
-            tasks.spawn(stop.clone().run_until_cancelled_owned(make_key(context.clone())));
-        }
-        let forge = local
-            .map(|local| driver::spawn(forge::Controller::new(context.clone(), local), workers, stop, tasks));
-        listeners.extend(forge.clone().map(|forge| forge as Arc<dyn Listener>));
-        self.steps = steps;
-        self.forge = forge;
-        listeners
-    }
-
     /// Brings changes to the controllers: those of the control plane to all, those of other clusters to the steps.
-    fn listen(
-        &self,
-        listeners: Vec<Arc<dyn Listener>>,
-        [changes, own, remote]: [Option<mpsc::UnboundedReceiver<Change>>; 3],
-        mut changes_of_hands: mpsc::UnboundedReceiver<()>,
-    ) {
+    fn listen(&self, listeners: Vec<Arc<dyn Listener>>, channels: Channels) {
+        let Channels { changes, workloads, remote, mut changes_of_hands } = channels;
         let elsewhere: Vec<_> =
             self.steps.clone().map(|steps| steps as Arc<dyn Listener>).into_iter().collect();
-        let deliveries = [(changes, listeners), (own, elsewhere.clone()), (remote, elsewhere)];
+        let deliveries =
+            [(Some(changes), listeners), (workloads, elsewhere.clone()), (Some(remote), elsewhere)];
         for (changes, listeners) in deliveries {
             let Some(changes) = changes else { continue };
             let stop = self.stop.clone();

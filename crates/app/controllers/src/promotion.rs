@@ -4,6 +4,8 @@ mod access;
 pub(crate) mod agents;
 pub(crate) mod bundle;
 pub(crate) mod clusters;
+pub(crate) mod dialect;
+pub(crate) mod facets;
 pub(crate) mod gates_read;
 pub(crate) mod pipeline;
 pub(crate) mod policy_gate;

@@ -25,6 +25,7 @@ use crate::seal::Key;
 
 pub use check::{Refusal, check, last_verified};
 pub use commit::{Commit, Search};
+pub(crate) use gates::kind as gate_kind;
 pub use gates::{Template, Templates, is_made_from, searched, searches, template_of};
 pub use kardinal_policy::{FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL};
 pub(crate) use plan::SUPERSEDED;

@@ -14,10 +14,11 @@ use kardinal_planner::graph::{self as planner, GraphScope, Snapshot, plan::recor
 use serde_json::Value;
 
 use super::{Kind, Memory};
+use crate::Context;
+use crate::graph::facets;
 use crate::reconcile::driver::{Key, Next};
 use crate::reconcile::objects::{self, gvk, lock};
 use crate::reconcile::pass::{self, Remembered, sight};
-use crate::{Context, facets};
 
 /// What was seen of one Graph and its objects.
 pub(crate) struct Observation {

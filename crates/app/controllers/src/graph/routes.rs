@@ -11,7 +11,7 @@ use kardinal_graph::{Changed, Walker};
 use kardinal_object::{Gvk, ObjectId};
 
 use super::Kind;
-use crate::facets;
+use crate::graph::facets;
 use crate::reconcile::driver::Key;
 use crate::reconcile::objects::{gvk, is};
 use crate::reconcile::routes::{Heard, Hears, Need, itself, nobody};

@@ -112,16 +112,6 @@ pub(crate) fn label<'a>(object: &'a Value, name: &str) -> &'a str {
     kardinal_object::label(object, name).unwrap_or_default()
 }
 
-/// The object of this kind that a change is about, in its newest form that is known.
-pub(crate) fn about<K: Resource<DynamicType = ()>>(change: &Change) -> Option<&Value> {
-    match change {
-        Change::Object { id, old, new } if is::<K>(&id.gvk) => {
-            new.as_ref().or(old.as_ref()).map(|object| object.tree())
-        }
-        _ => None,
-    }
-}
-
 /// Whether a kind is that of one of our types. Asked of every change, so nothing is made for it.
 pub(crate) fn is<K: Resource<DynamicType = ()>>(gvk: &Gvk) -> bool {
     gvk.kind == K::kind(&()) && gvk.group == K::group(&()) && gvk.version == K::version(&())

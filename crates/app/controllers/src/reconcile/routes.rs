@@ -164,3 +164,6 @@ impl<K: Hearer> Pace<K> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,7 +24,7 @@ pub(super) fn abandon(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
     let comment = format!("Closed by kardinal: {}.", body::escape(why));
     let effect = close(snapshot, &draft, comment)
         .or_else(|| commit_check::take_back(snapshot, &draft, &format!("this promotion is over: {why}")));
-    Plan { effect, ..Plan::default() }
+    Plan::in_order(effect)
 }
 
 /// What is done for a step that is over by a status that the controller did not write: a pull request of its own that is
@@ -48,7 +48,7 @@ pub(super) fn orphan(snapshot: &Snapshot<'_>) -> Plan {
         }
         Some(_) => None,
     };
-    Plan { effect, ..Plan::default() }
+    Plan::in_order(effect)
 }
 
 /// The way to close a pull request that was open when last heard of. It is read first: it may be merged by now.

@@ -1,38 +1,18 @@
 //! What a step does next.
 
-use jiff::Timestamp;
 use kardinal_api::kardinal::{PromotionState, PromotionStepStatus};
+use kardinal_planner::sentence;
 
 use super::check::{Checked, check_current};
 use super::state::is_under_way;
 use super::{
-    Effect, Note, Organisation, Outcome, Snapshot, StepEffect, closing, commit_check, is_before_the_change,
+    Effect, Organisation, Outcome, Snapshot, StepEffect, closing, commit_check, is_before_the_change,
     is_of_another, is_over, organisation, pending, promoting, removal, target, verifying, waiting, why,
 };
+use crate::bundle::gate_kind;
 
-/// What to do next.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
-    /// What to do; one thing at a time.
-    pub effect: Option<Effect>,
-    /// The status to write when there is nothing to do, and it differs from the observed.
-    pub status: Option<PromotionStepStatus>,
-    /// When to look again if nothing else happens.
-    pub wake: Option<Timestamp>,
-    /// Transitions.
-    pub notes: Vec<Note>,
-}
-
-impl Plan {
-    /// Whether it changes what is in Git: what is known of the gates must not be old then.
-    pub fn changes_git(&self) -> bool {
-        self.effect.as_ref().is_some_and(organisation::changes_git)
-    }
-
-    pub(super) fn act(effect: Effect) -> Plan {
-        Plan { effect: Some(effect), ..Plan::default() }
-    }
-}
+/// What to do next: one thing at a time, or else what to tell.
+pub type Plan = sentence::Plan<Effect, PromotionStepStatus>;
 
 /// Decides what to do next. Whatever led there, nothing changes in Git that the organisation's gates hold.
 ///
@@ -54,12 +34,14 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
         (Some(_), None) => {}
     }
     let mut plan = decide(snapshot, &checked);
-    if plan.changes_git()
-        && let Some(why) = organisation::blocker(snapshot)
-    {
-        plan = organisation::hold(snapshot, &checked, why);
+    if plan.effects().into_iter().any(organisation::changes_git) {
+        match organisation::blocker(snapshot) {
+            Some(why) => plan = organisation::hold(snapshot, &checked, why),
+            // What is known of the gates must not be old then.
+            None => plan.fresh = vec![gate_kind()],
+        }
     }
-    if plan.effect.is_none() && is_before_the_change(snapshot.step) {
+    if plan.effects().is_empty() && is_before_the_change(snapshot.step) {
         let again = snapshot.organisation.ok().and_then(Organisation::wake);
         plan.wake = plan.wake.into_iter().chain(again).min();
     }
@@ -88,7 +70,7 @@ pub(super) fn is_proven(snapshot: &Snapshot<'_>) -> bool {
 /// that really change: a gate that guards a place must not depend on how a step describes what it writes.
 pub fn objection(snapshot: &Snapshot<'_>, effect: &Effect, files: &[String]) -> Option<Outcome> {
     let again = plan(snapshot);
-    if again.effect.as_ref() != Some(effect) {
+    if again.effects() != [effect] {
         let mut waits = again.status.map(|status| status.waits).unwrap_or_default();
         if waits.is_empty() {
             waits.push(why::next("what is to be done has changed in the meantime"));

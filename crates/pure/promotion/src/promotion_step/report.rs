@@ -5,6 +5,7 @@ mod success;
 
 use jiff::SignedDuration;
 use kardinal_api::kardinal::{PromotionState, PromotionStep, PromotionStepStatus};
+use kardinal_planner::sentence;
 use kardinal_planner::why::Wait;
 use retry::{backoff, pause, uid, wait};
 use success::succeeded;
@@ -27,15 +28,7 @@ const CONFLICT_AFTER: u32 = 3;
 const PATIENCE: u32 = 75;
 
 /// What to write, and when to try again.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Report {
-    /// The whole status, when it differs from the observed.
-    pub status: Option<PromotionStepStatus>,
-    /// Transitions.
-    pub notes: Vec<Note>,
-    /// After which pause to try again.
-    pub retry: Option<SignedDuration>,
-}
+pub type Report = sentence::Report<PromotionStepStatus>;
 
 /// Folds the outcome of an effect into the status. `attempt` says how many troubles there were in a row, this one
 /// included.

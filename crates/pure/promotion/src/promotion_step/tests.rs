@@ -6,6 +6,7 @@ mod crash;
 mod evidence;
 mod lane;
 mod late;
+mod memory;
 mod merging;
 mod organisation;
 mod removal;
@@ -25,6 +26,20 @@ use serde_json::{Value, json};
 use super::*;
 use crate::health::{Adapter, HealthFacts, Target, Unknown};
 use crate::seal::Key;
+
+/// What a step plans to do is one thing at a time.
+pub(super) trait OneEffect {
+    /// It, if anything.
+    fn effect(&self) -> Option<Effect>;
+}
+
+impl OneEffect for Plan {
+    fn effect(&self) -> Option<Effect> {
+        let effects = self.effects();
+        assert!(effects.len() < 2, "{effects:?}");
+        effects.first().map(|effect| Effect::clone(effect))
+    }
+}
 
 pub(super) const UID: &str = "0b5e";
 const NOW: &str = "2026-04-14T14:00:00Z";
@@ -148,7 +163,7 @@ impl Scene {
     /// Plans, and writes the status down if there is one.
     pub(super) fn plan(&mut self) -> Plan {
         let plan = plan(&self.snapshot());
-        assert!(plan.effect.is_none() || plan.status.is_none(), "an effect and a status at once");
+        assert!(plan.effect().is_none() || plan.status.is_none(), "an effect and a status at once");
         self.write(plan.status.clone());
         plan
     }
@@ -156,7 +171,7 @@ impl Scene {
     /// Plans until there is something to do.
     pub(super) fn effect(&mut self) -> Effect {
         for _ in 0..5 {
-            if let Some(effect) = self.plan().effect {
+            if let Some(effect) = self.plan().effect() {
                 return effect;
             }
         }
@@ -238,7 +253,7 @@ impl Scene {
 
     /// Carries out what an open pull request needs, until there is nothing left to do.
     pub(super) fn kept(mut self) -> Scene {
-        while let Some(effect) = self.plan().effect {
+        while let Some(effect) = self.plan().effect() {
             assert!(
                 matches!(
                     effect,

@@ -14,12 +14,12 @@ use kardinal_promotion::bundle::{self as planner, Commit, Effect, Search, Snapsh
 use kardinal_promotion::seal::Key as SealKey;
 
 use super::{Kind, Memory, Refusal};
+use crate::Context;
 use crate::forges::Trouble;
-use crate::promotion::access;
+use crate::promotion::{access, facets};
 use crate::reconcile::driver::{Key, Next};
 use crate::reconcile::objects::{get, list, list_others, lock};
 use crate::reconcile::pass::{Observed, Remembered, sight};
-use crate::{Context, facets};
 
 /// Reads the Bundle and everything around it out of the watches, and looks for its commit when nothing can be decided
 /// without.

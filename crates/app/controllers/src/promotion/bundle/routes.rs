@@ -7,7 +7,7 @@ use kardinal_cluster::View;
 use serde_json::Value;
 
 use super::Kind;
-use crate::facets;
+use crate::promotion::facets;
 use crate::reconcile::driver::Key;
 use crate::reconcile::objects::{gvk, keys, label, text};
 use crate::reconcile::routes::{Heard, Hears, Pace};

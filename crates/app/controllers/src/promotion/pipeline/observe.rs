@@ -9,10 +9,11 @@ use kardinal_promotion::pipeline::{self as planner, Snapshot};
 use kube::Api;
 
 use super::{Kind, Memory};
+use crate::Context;
+use crate::promotion::facets;
 use crate::reconcile::driver::{Key, Next};
 use crate::reconcile::objects::{get, list, lock};
 use crate::reconcile::pass::{Observed, Remembered, sight};
-use crate::{Context, facets};
 
 /// What was seen of one Pipeline.
 pub(crate) struct Observation {

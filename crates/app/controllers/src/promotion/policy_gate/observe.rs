@@ -14,10 +14,12 @@ use kardinal_promotion::policy_gate::{self as planner, Authority, Place, Snapsho
 use kardinal_promotion::seal::{Door, trusted, trusted_previous};
 
 use super::Kind;
+use crate::Context;
+use crate::graph;
+use crate::promotion::facets;
 use crate::reconcile::driver::{Key, Next};
 use crate::reconcile::objects::{get, gvk, list, list_all, list_others};
 use crate::reconcile::pass::{Observed, sight};
-use crate::{Context, facets};
 
 /// Looks at a gate and where it stands, and finds out what is proven.
 pub(super) async fn observe(context: &Context, key: &Key) -> Result<Observation, Next> {
@@ -158,8 +160,8 @@ pub(crate) fn placed(view: &View, namespace: &str, name: &str) -> Option<(Policy
     let gate: PolicyGate = get(view, namespace, name)?;
     let own = view.kind(&gvk::<PolicyGate>())?.get(Some(namespace), name)?;
     let place = planner::place_by_labels(&gate).or_else(|| {
-        let uids = own.filed_under(facets::MANAGED_BY);
-        let mut graphs = uids.flat_map(|uid| list::<Graph>(view, namespace, facets::UID, uid));
+        let uids = own.filed_under(graph::facets::MANAGED_BY);
+        let mut graphs = uids.flat_map(|uid| list::<Graph>(view, namespace, graph::facets::UID, uid));
         graphs.find_map(|graph| planner::place_in_graph(&graph, &gate))
     });
     Some((gate, place))

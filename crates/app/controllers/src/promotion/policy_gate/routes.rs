@@ -10,7 +10,7 @@ use kardinal_planner::names::label_value;
 use serde_json::Value;
 
 use super::Kind;
-use crate::facets;
+use crate::promotion::facets;
 use crate::reconcile::driver::Key;
 use crate::reconcile::objects::{gvk, key_of, keys};
 use crate::reconcile::routes::{Heard, Hears, Pace, nobody};

@@ -15,32 +15,30 @@ use kardinal_vcs::{PullRequest, PullRequestState, Remote};
 
 use super::edit::Edits;
 use super::observe::{self, Observation};
-use super::{Controller, confirm, task};
+use super::{Kind, confirm, task};
 use crate::forges::Trouble;
 use crate::promotion::access;
 
-/// Carries one effect out and says what came of it. It is given up when another replica may do the same. `observation`
-/// becomes what was seen last before the effect: what allowed it is told from that.
-pub(super) async fn act(controller: &Controller, observation: &mut Observation, effect: &Effect) -> Outcome {
-    let done = controller.context.leadership.guard(carry_out(controller, observation, effect)).await;
+/// Carries one effect out and says what came of it. It is given up when another replica may do the same.
+pub(super) async fn act(kind: &Kind, observation: &Observation, effect: &Effect) -> Outcome {
+    let done = kind.context.leadership.guard(carry_out(kind, observation, effect)).await;
     done.unwrap_or_else(|error| Outcome::Fault { message: error.to_string(), retry: Retry::Soon })
 }
 
-async fn carry_out(controller: &Controller, observation: &mut Observation, effect: &Effect) -> Outcome {
+async fn carry_out(kind: &Kind, observation: &Observation, effect: &Effect) -> Outcome {
     match effect {
-        Effect::Step(of_step) => change_step(controller, observation, *of_step).await,
-        Effect::Git(GitEffect::Commit(order)) => commit(controller, observation, (effect, order)).await,
+        Effect::Step(of_step) => change_step(kind, observation, *of_step).await,
+        Effect::Git(GitEffect::Commit(order)) => commit(kind, observation, (effect, order)).await,
         Effect::Git(GitEffect::DeleteBranch { branch, commit }) => {
-            delete_branch(controller, observation, branch, commit.as_deref()).await
+            delete_branch(kind, observation, branch, commit.as_deref()).await
         }
-        Effect::Forge(of_forge) => forge(controller, observation, of_forge).await,
-        Effect::CallTask(call) => task::call(&controller.context, &observation.key.0, call).await,
+        Effect::Forge(of_forge) => forge(kind, observation, of_forge).await,
+        Effect::CallTask(call) => task::call(&kind.context, &observation.key.0, call).await,
     }
 }
 
-async fn change_step(controller: &Controller, observation: &Observation, effect: StepEffect) -> Outcome {
-    let (context, id, metadata) =
-        (&controller.context, controller.id(observation), &observation.step.metadata);
+async fn change_step(kind: &Kind, observation: &Observation, effect: StepEffect) -> Outcome {
+    let (context, id, metadata) = (&kind.context, observation.id(), &observation.step.metadata);
     of_write(match effect {
         StepEffect::ForgetStatus => context.forget_status(&id, metadata, MANAGER).await,
         StepEffect::AddFinalizer => context.set_finalizer(&id, metadata, FINALIZER, true, MANAGER).await,
@@ -59,19 +57,19 @@ fn of_write(answer: Answer<()>) -> Outcome {
 }
 
 /// The repository of the step, with the credentials for it.
-async fn remote(controller: &Controller, observation: &Observation) -> Result<Remote, Trouble> {
+async fn remote(kind: &Kind, observation: &Observation) -> Result<Remote, Trouble> {
     let access = access::of_step(&observation.key.0, &observation.step)?;
-    controller.context.remote(&access).await
+    kind.context.remote(&access).await
 }
 
 async fn delete_branch(
-    controller: &Controller,
+    kind: &Kind,
     observation: &Observation,
     branch: &str,
     commit: Option<&str>,
 ) -> Outcome {
-    let repositories = &controller.context.repositories;
-    let remote = match remote(controller, observation).await {
+    let repositories = &kind.context.repositories;
+    let remote = match remote(kind, observation).await {
         Ok(remote) => remote,
         Err(trouble) => return trouble.into(),
     };
@@ -86,17 +84,17 @@ async fn delete_branch(
     };
     match deleted {
         Ok(()) => Outcome::Done,
-        Err(error) => of_git(controller, observation, error),
+        Err(error) => of_git(kind, observation, error),
     }
 }
 
 async fn commit(
-    controller: &Controller,
-    observation: &mut Observation,
+    kind: &Kind,
+    observation: &Observation,
     (effect, order): (&Effect, &CommitOrder),
 ) -> Outcome {
-    let context = &controller.context;
-    let remote = match remote(controller, observation).await {
+    let context = &kind.context;
+    let remote = match remote(kind, observation).await {
         Ok(remote) => remote,
         Err(trouble) => return trouble.into(),
     };
@@ -122,7 +120,7 @@ async fn commit(
         tokio::select! {
             done = &mut commit => break done,
             Some(question) = questions.recv() => {
-                objection = object(controller, observation, effect, &question.files).await;
+                objection = object(kind, observation, effect, &question.files).await;
                 question.answer(objection.is_none());
             }
         }
@@ -146,28 +144,28 @@ async fn commit(
         },
         Err(kardinal_git::Error::Change(error)) => match edits.trouble() {
             // Not the edit failed but the repository that it reads from.
-            Some(trouble) => of_git(controller, observation, trouble),
+            Some(trouble) => of_git(kind, observation, trouble),
             None => of_change(error, edits.failed_task()),
         },
-        Err(error) => of_git(controller, observation, error),
+        Err(error) => of_git(kind, observation, error),
     }
 }
 
 /// Looks at everything once more before a push, which fetching and editing may have held up for long.
 async fn object(
-    controller: &Controller,
-    observation: &mut Observation,
+    kind: &Kind,
+    observation: &Observation,
     effect: &Effect,
     files: &[String],
 ) -> Option<Outcome> {
-    let Ok(now) = observe::observe(controller, &observation.key).await else {
+    let Ok(now) = observe::observe(kind, &observation.key, &observation.remembered).await else {
         return Some(Outcome::Held {
             why: vec![why::next("what allowed the change cannot be seen any more")],
         });
     };
     let objection = objection(&now.snapshot(), effect, files);
     if objection.is_none() {
-        *observation = now;
+        observation.look_again(now);
     }
     objection
 }
@@ -183,14 +181,14 @@ fn of_change(error: ChangeError, task: Option<usize>) -> Outcome {
 }
 
 /// Sorts what went wrong with a repository by who can mend it.
-fn of_git(controller: &Controller, observation: &Observation, error: kardinal_git::Error) -> Outcome {
+fn of_git(kind: &Kind, observation: &Observation, error: kardinal_git::Error) -> Outcome {
     match error {
         kardinal_git::Error::Change(error) => of_change(error, None),
         kardinal_git::Error::Overtaken(message) => Outcome::Overtaken { message },
         kardinal_git::Error::Problem(message) | kardinal_git::Error::NoCommit(message) => {
             // Credentials may have been renewed since they were read.
             if let Ok(access) = access::of_step(&observation.key.0, &observation.step) {
-                controller.context.credentials.forget(&access);
+                kind.context.credentials.forget(&access);
             }
             Outcome::Blocked { message }
         }
@@ -203,8 +201,8 @@ fn of_git(controller: &Controller, observation: &Observation, error: kardinal_gi
     }
 }
 
-async fn forge(controller: &Controller, observation: &Observation, effect: &ForgeEffect) -> Outcome {
-    let context = &controller.context;
+async fn forge(kind: &Kind, observation: &Observation, effect: &ForgeEffect) -> Outcome {
+    let context = &kind.context;
     let access = match access::of_step(&observation.key.0, &observation.step) {
         Ok(access) => access,
         Err(trouble) => return trouble.into(),

@@ -1,46 +1,35 @@
 //! What a pass over one step is decided from. Only reads.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 use jiff::Timestamp;
-use kardinal_api::forge;
-use kardinal_api::graph::Graph;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionState, PromotionStep};
 use kardinal_cluster::View;
-use kardinal_object::Gvk;
+use kardinal_object::{Gvk, ObjectId};
 use kardinal_promotion::bundle::{last_verified, takes_back, up_to_date};
 use kardinal_promotion::health::{self, Chosen, HealthFacts, Sight, Target, Unknown};
 use kardinal_promotion::policy_gate::Place;
 use kardinal_promotion::promotion_step::{
-    Ground, Hold, Organisation, Snapshot, asks_gates, awaits_look, gate_texts, hold, is_outside,
-    looks_before_push, promoted_commit, rollback_of, tells_people, undone,
+    self as planner, Ground, Hold, Organisation, Snapshot, asks_gates, awaits_look, gate_texts, hold,
+    is_outside, looks_before_push, promoted_commit, rollback_of, tells_people, undone,
 };
 use kardinal_promotion::seal::Key as SealKey;
 use serde_json::Value;
 
-use super::{Controller, Memory};
+use super::{Kind, Memory};
 use crate::Context;
-use crate::facets;
 use crate::promotion::access;
 use crate::promotion::clusters::Reached;
+use crate::promotion::facets;
 use crate::promotion::policy_gate::{others, placed};
 use crate::reconcile::driver::{Key, Next};
-use crate::reconcile::objects::{get, gvk, label, list, list_all, list_others, text};
-
-/// The kinds that every step is decided from.
-pub(super) fn kinds() -> [Gvk; 6] {
-    [
-        gvk::<PromotionStep>(),
-        gvk::<Bundle>(),
-        gvk::<Pipeline>(),
-        gvk::<PolicyGate>(),
-        gvk::<forge::PullRequest>(),
-        gvk::<Graph>(),
-    ]
-}
+use crate::reconcile::objects::{self, get, gvk, label, list, list_all, list_others, lock};
+use crate::reconcile::pass::{Observed, Remembered, sight};
 
 /// What was seen of one step.
-pub(super) struct Observation {
+pub(crate) struct Observation {
     pub(super) key: Key,
     pub(super) step: PromotionStep,
     pub(super) now: Timestamp,
@@ -50,13 +39,27 @@ pub(super) struct Observation {
     hold: Option<Hold>,
     gates: Vec<(PolicyGate, Option<Place>)>,
     gate_texts: BTreeMap<String, String>,
-    memory: Memory,
+    memory: planner::Memory,
     health: Option<HealthFacts>,
     previous: Option<Bundle>,
     reverted: Option<Bundle>,
     takes_back: bool,
     organisation: Result<Organisation, String>,
     key_to_seal: Option<SealKey>,
+    /// What is remembered of the step by now.
+    pub(super) remembered: Remembered<Memory>,
+    /// What was seen last before the effect, where the effect looked once more: what allowed it is told from that.
+    latest: Mutex<Option<Box<Observation>>>,
+}
+
+impl Observed for Observation {
+    fn metadata(&self) -> &ObjectMeta {
+        &self.step.metadata
+    }
+
+    fn now(&self) -> Timestamp {
+        self.now
+    }
 }
 
 impl Observation {
@@ -86,6 +89,24 @@ impl Observation {
         }
     }
 
+    /// Where the step is.
+    pub(super) fn id(&self) -> ObjectId {
+        objects::id::<PromotionStep>(&self.key)
+    }
+
+    /// This is what allows the effect that is under way.
+    pub(super) fn look_again(&self, now: Observation) {
+        *lock(&self.latest) = Some(Box::new(now));
+    }
+
+    /// After the effect: from now on, what allowed it.
+    pub(super) fn look_back(&mut self) {
+        let latest = lock(&self.latest).take();
+        if let Some(latest) = latest {
+            *self = *latest;
+        }
+    }
+
     /// The Bundle, when it is there.
     pub(super) fn bundle(&self) -> Option<&Bundle> {
         self.bundle.as_ref()
@@ -93,14 +114,15 @@ impl Observation {
 }
 
 /// Reads the step and everything around it out of the watches.
-pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observation, Next> {
-    let context = &controller.context;
+pub(super) async fn observe(
+    kind: &Kind,
+    key: &Key,
+    remembered: &Remembered<Memory>,
+) -> Result<Observation, Next> {
+    let context = &kind.context;
     // Before the look at the objects, so that nothing is waited for between that and the decision.
     let seal = context.key().await.cloned();
-    let view = context.watches.view(&kinds());
-    if !view.synced() {
-        return Err(Next::At(None));
-    }
+    let view = sight::<Kind>(context)?;
     let (namespace, name) = key;
     let step: PromotionStep =
         get(&view, namespace, name).or_else(|| unreadable(&view, key)).ok_or(Next::Never)?;
@@ -142,7 +164,7 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
     let organisation = ask(context, &view, seal.as_ref(), &around, &bundles);
     let takes_back = bundle.as_ref().is_some_and(|bundle| takes_back(bundle, &bundles));
     drop(view);
-    let health = health(controller, key, (&step, bundle.as_ref()), now).await?;
+    let health = health((kind, remembered), key, (&step, bundle.as_ref()), now).await?;
     Ok(Observation {
         key: key.clone(),
         step,
@@ -153,13 +175,15 @@ pub(super) async fn observe(controller: &Controller, key: &Key) -> Result<Observ
         hold,
         gates,
         gate_texts,
-        memory: controller.remember(key, |memory| memory.clone()),
+        memory: lock(remembered).known.clone(),
         health,
         previous: before,
         reverted,
         takes_back,
         organisation,
         key_to_seal: seal.ok(),
+        remembered: remembered.clone(),
+        latest: Mutex::default(),
     })
 }
 
@@ -251,32 +275,32 @@ fn ask(
 
 /// What is seen of the environment, where the step wants to know it.
 async fn health(
-    controller: &Controller,
+    place: (&Kind, &Remembered<Memory>),
     key: &Key,
     (step, bundle): (&PromotionStep, Option<&Bundle>),
     now: Timestamp,
 ) -> Result<Option<HealthFacts>, Next> {
     if step.status.as_ref().and_then(|status| status.state) == Some(PromotionState::HealthChecking) {
-        return look(controller, key, step, now).await.map(Some);
+        return look(place, key, step, now).await.map(Some);
     }
     if bundle.is_some_and(|bundle| looks_before_push(step, bundle)) {
-        return match look(controller, key, step, now).await {
+        return match look(place, key, step, now).await {
             Err(next) if awaits_look(step, now) => Err(next),
             looked => Ok(looked.ok()),
         };
     }
-    controller.following().forget(key);
+    place.0.followed().forget(key);
     Ok(None)
 }
 
 /// Looks at what the adapter looks at, on the cluster that the step names.
 async fn look(
-    controller: &Controller,
+    (kind, remembered): (&Kind, &Remembered<Memory>),
     key: &Key,
     step: &PromotionStep,
     now: Timestamp,
 ) -> Result<HealthFacts, Next> {
-    let context = &controller.context;
+    let context = &kind.context;
     let cluster = step.spec.health.as_ref().and_then(|health| health.cluster.as_deref());
     let remote = match cluster {
         None => None,
@@ -287,8 +311,8 @@ async fn look(
     };
     let watches = remote.as_ref().map_or(&context.workloads, |remote| &remote.watches);
     let kinds = health::kinds(&step.spec);
-    for kind in &kinds {
-        watches.ensure(kind);
+    for one in &kinds {
+        watches.ensure(one);
     }
     let installed = |api_version: &str, kind: &str| {
         let view = watches.view(&kinds);
@@ -304,7 +328,7 @@ async fn look(
     };
     // Listen first, then look: nothing that happens in between is missed.
     let candidates: Vec<Target> = std::iter::once(&chosen.target).chain(&chosen.fallbacks).cloned().collect();
-    controller.following().follow(key, candidates.clone());
+    kind.followed().follow(key, candidates.clone());
     for target in candidates.iter().filter(|_| remote.is_some()) {
         let Some(kind) = gvk_of(target).filter(|kind| watches.view([kind]).kind(kind).is_some()) else {
             continue;
@@ -328,7 +352,7 @@ async fn look(
     }
     let mut facts = health::facts(chosen, |target| select(&view, target));
     drop(view);
-    facts.contains = ancestry(controller, key, step, &facts).await;
+    facts.contains = ancestry((context, remembered), key, step, &facts).await;
     Ok(facts)
 }
 
@@ -340,14 +364,6 @@ fn limit(context: &Context, own: &str, step: &PromotionStep, chosen: Chosen) -> 
         |namespace: &str| view.kind(&pipelines).is_some_and(|all| all.list(Some(namespace)).next().is_some());
     let (environment, named) = (step.spec.environment.as_str(), context.health_namespaces.as_deref());
     Sight { own, environment, named, is_home: &is_home }.limit(chosen)
-}
-
-/// The UID of the step as last seen; empty when there is none.
-pub(super) fn uid(controller: &Controller, key: &Key) -> String {
-    let kind = gvk::<PromotionStep>();
-    let view = controller.context.watches.view([&kind]);
-    let step = view.kind(&kind).and_then(|steps| steps.get(Some(&key.0), &key.1));
-    step.map(|step| text(step.tree(), "/metadata/uid").to_owned()).unwrap_or_default()
 }
 
 fn gvk_of(target: &Target) -> Option<Gvk> {
@@ -372,12 +388,12 @@ fn select(view: &View, target: &Target) -> Vec<Value> {
 
 /// Whether the revisions that were seen contain the promoted commit: asked once for each.
 async fn ancestry(
-    controller: &Controller,
+    (context, remembered): (&Context, &Remembered<Memory>),
     key: &Key,
     step: &PromotionStep,
     facts: &HealthFacts,
 ) -> BTreeMap<String, bool> {
-    let mut known = controller.remember(key, |memory| memory.contains.clone());
+    let mut known = lock(remembered).contains.clone();
     let Some(commit) = step.status.as_ref().and_then(promoted_commit) else { return known };
     let seen = facts.objects.iter().filter_map(|object| health::revision_of(&facts.target, object));
     for revision in seen.filter(|revision| revision != commit) {
@@ -386,11 +402,11 @@ async fn ancestry(
             continue;
         }
         let Ok(access) = access::of_step(&key.0, step) else { continue };
-        let Ok(remote) = controller.context.remote(&access).await else { continue };
-        if let Ok(answer) = controller.context.repositories.contains(&remote, &revision, commit).await {
+        let Ok(remote) = context.remote(&access).await else { continue };
+        if let Ok(answer) = context.repositories.contains(&remote, &revision, commit).await {
             known.insert(revision, answer);
         }
     }
-    controller.remember(key, |memory| memory.contains.clone_from(&known));
+    lock(remembered).contains.clone_from(&known);
     known
 }

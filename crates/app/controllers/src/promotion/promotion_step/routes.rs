@@ -1,22 +1,25 @@
 //! Which steps a change concerns.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{MutexGuard, PoisonError};
 
 use kardinal_api::forge;
+use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{
     Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep, REFRESH_ANNOTATION,
 };
 use kardinal_cluster::Change;
 use kardinal_promotion::bundle::FREEZE_LABEL;
 use kardinal_promotion::health::Target;
-use kardinal_promotion::promotion_step::concerns;
+use kardinal_promotion::promotion_step::{self as planner, concerns};
 use serde_json::Value;
 
-use super::{Controller, observe};
-use crate::facets;
+use super::{Kind, Memory};
+use crate::Context;
+use crate::promotion::facets;
 use crate::reconcile::driver::Key;
-use crate::reconcile::objects::{about, all_keys, before_and_after, get, gvk, key_of, keys, label, text};
+use crate::reconcile::objects::{before_and_after, get, gvk, keys, label, lock, text};
+use crate::reconcile::pass::{self, Memories};
+use crate::reconcile::routes::{Heard, Hears, nobody};
 
 /// What each step that checks health looks at.
 #[derive(Default)]
@@ -35,7 +38,8 @@ impl Following {
         self.targets.remove(key);
     }
 
-    fn looking_at(&self, change: &Change) -> Vec<Key> {
+    /// The steps that look at what has changed.
+    pub(super) fn looking_at(&self, change: &Change) -> Vec<Key> {
         let looks = |target: &Target| match change {
             Change::Kind(kind) => target.api_version == kind.api_version() && target.kind == kind.kind,
             Change::Object { id, .. } => {
@@ -50,89 +54,72 @@ impl Following {
     }
 }
 
-impl Controller {
-    pub(super) fn following(&self) -> MutexGuard<'_, Following> {
-        self.following.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+pub(super) const HEARS: &[Hears<Kind>] = &[
+    Hears::read(gvk::<PromotionStep>, of_step),
+    Hears::read(gvk::<PolicyGate>, of_gate),
+    Hears::read(gvk::<Bundle>, of_bundle),
+    Hears::read(gvk::<Pipeline>, of_pipeline),
+    Hears::read(gvk::<forge::PullRequest>, of_pull_request),
+    Hears::read(gvk::<Graph>, nobody),
+];
 
-    /// The steps of a namespace with this facet.
-    fn steps(&self, namespace: &str, facet: &'static str, value: &str) -> Vec<Key> {
-        let view = self.context.watches.view(&[gvk::<PromotionStep>()]);
-        keys::<PromotionStep>(&view, Some(namespace), facet, value)
+fn of_step(heard: &Heard<'_, Kind>) -> Vec<Key> {
+    let key = heard.key();
+    let mut all = Vec::new();
+    if refreshed(heard.change) {
+        hear_of_pull_requests(heard.memories, std::slice::from_ref(&key));
+    } else if leaves(heard.change) {
+        lock(&heard.memories.of(&key)).wake(|known| known);
     }
-
-    /// What is known of the pull requests of these steps is out of date.
-    pub(super) fn read_again(&self, steps: &[Key]) {
-        for key in steps {
-            self.remember(key, |memory| {
-                memory.pull_request = None;
-                memory.rest_until = None;
-            });
-        }
+    if moved(heard.change) {
+        let [pipeline, environment] =
+            ["/spec/pipeline", "/spec/environment"].map(|field| text(heard.object, field));
+        all.extend(steps(heard, Some(&key.0), facets::MOVING_TO, &facets::place(pipeline, environment)));
     }
-
-    /// Something has happened to the pull requests of these steps.
-    pub(super) fn hear_of_pull_requests(&self, steps: &[Key]) {
-        self.read_again(steps);
-        for key in steps {
-            self.remember(key, |memory| {
-                memory.has_no_pull_request = false;
-                memory.heard_of_pull_request = true;
-            });
-        }
-    }
+    all.push(key);
+    all
 }
 
-/// The steps that have to look at a change.
-pub(super) fn route(controller: &Controller, change: &Change) -> Vec<Key> {
-    let mut all = controller.following().looking_at(change);
-    if let Change::Kind(kind) = change {
-        if observe::kinds().contains(kind) {
-            let view = controller.context.watches.view(&[gvk::<PromotionStep>()]);
-            all.extend(all_keys::<PromotionStep>(&view));
-        }
-        return all;
+fn of_gate(heard: &Heard<'_, Kind>) -> Vec<Key> {
+    let (namespace, name) = heard.key();
+    let mut all = steps(heard, Some(&namespace), facets::MOVING_PAST, &name);
+    if heard.kind.context.policy_namespaces.contains(&namespace) && asks_anew(heard.change) {
+        all.extend(steps(heard, None, facets::MOVING, ""));
     }
-    if let Some(step) = about::<PromotionStep>(change) {
-        let key = key_of(step);
-        if refreshed(change) {
-            controller.hear_of_pull_requests(std::slice::from_ref(&key));
-        } else if leaves(change) {
-            controller.remember(&key, |memory| memory.rest_until = None);
-        }
-        if moved(change) {
-            let place = facets::place(text(step, "/spec/pipeline"), text(step, "/spec/environment"));
-            all.extend(controller.steps(&key.0, facets::MOVING_TO, &place));
-        }
-        all.push(key);
-    }
-    if let Some(gate) = about::<PolicyGate>(change) {
-        let (namespace, name) = key_of(gate);
-        all.extend(controller.steps(&namespace, facets::MOVING_PAST, &name));
-        if controller.context.policy_namespaces.contains(&namespace) && asks_anew(change) {
-            let view = controller.context.watches.view(&[gvk::<PromotionStep>()]);
-            all.extend(keys::<PromotionStep>(&view, None, facets::MOVING, ""));
-        }
-        for pipeline in frozen(change) {
-            all.extend(controller.steps(&namespace, facets::MOVING_PIPELINE, pipeline));
-        }
-    }
-    if let Some(bundle) = about::<Bundle>(change) {
-        let (namespace, name) = key_of(bundle);
-        all.extend(controller.steps(&namespace, facets::MOVING_BUNDLE, &name));
-    }
-    if let Some(pipeline) = about::<Pipeline>(change) {
-        let (namespace, name) = key_of(pipeline);
-        all.extend(controller.steps(&namespace, facets::MOVING_PIPELINE, &name));
-    }
-    if let Some(request) = about::<forge::PullRequest>(change) {
-        let (namespace, _) = key_of(request);
-        let head = text(request, "/spec/head");
-        let waiting = controller.steps(&namespace, facets::BRANCH, head);
-        controller.hear_of_pull_requests(&waiting);
-        all.extend(waiting);
+    for pipeline in frozen(heard.change) {
+        all.extend(steps(heard, Some(&namespace), facets::MOVING_PIPELINE, pipeline));
     }
     all
+}
+
+fn of_bundle(heard: &Heard<'_, Kind>) -> Vec<Key> {
+    let (namespace, name) = heard.key();
+    steps(heard, Some(&namespace), facets::MOVING_BUNDLE, &name)
+}
+
+fn of_pipeline(heard: &Heard<'_, Kind>) -> Vec<Key> {
+    let (namespace, name) = heard.key();
+    steps(heard, Some(&namespace), facets::MOVING_PIPELINE, &name)
+}
+
+fn of_pull_request(heard: &Heard<'_, Kind>) -> Vec<Key> {
+    let (namespace, _) = heard.key();
+    let waiting = steps(heard, Some(&namespace), facets::BRANCH, text(heard.object, "/spec/head"));
+    hear_of_pull_requests(heard.memories, &waiting);
+    waiting
+}
+
+/// The steps with this facet.
+fn steps(heard: &Heard<'_, Kind>, namespace: Option<&str>, facet: &'static str, value: &str) -> Vec<Key> {
+    let view = heard.kind.context.watches.view(&[gvk::<PromotionStep>()]);
+    keys::<PromotionStep>(&view, namespace, facet, value)
+}
+
+/// Something has happened to the pull requests of these steps.
+pub(super) fn hear_of_pull_requests(memories: &Memories<Memory>, steps: &[Key]) {
+    for key in steps {
+        lock(&memories.of(key)).wake(planner::Memory::hear_of_pull_request);
+    }
 }
 
 /// The Pipelines that a gate held before a change, and those that it holds after it.
@@ -153,11 +140,11 @@ fn moved(change: &Change) -> bool {
 /// The steps that something concerns that has happened in a repository that one of these URLs means: those of this process,
 /// and the others.
 pub(super) fn in_repository(
-    controller: &Controller,
+    controller: &pass::Controller<Kind>,
     urls: &[String],
     pull_request: Option<u64>,
 ) -> (Vec<Key>, Vec<Key>) {
-    let context = &controller.context;
+    let context = &controller.kind().context;
     let view = context.watches.view(&[gvk::<PromotionStep>()]);
     let Some(steps) = view.kind(&gvk::<PromotionStep>()) else { return Default::default() };
     let meant = steps.list(None).filter(|(_, step)| {
@@ -167,7 +154,11 @@ pub(super) fn in_repository(
     let meant = meant.filter_map(|((namespace, name), _)| {
         let (key, step) = ((namespace.clone(), name.clone()), get::<PromotionStep>(&view, namespace, name)?);
         // What a process knows of it nobody can erase.
-        let known = || controller.pull_request_number(&key);
+        let known = || {
+            let remembered = controller.memories().known(&key)?;
+            let known = lock(&remembered);
+            known.known.pull_request.as_ref().map(|found| found.number)
+        };
         let is_meant = concerns(&step, pull_request) || (pull_request.is_some() && known() == pull_request);
         is_meant.then(|| (key, context.serves(&step)))
     });
@@ -177,8 +168,8 @@ pub(super) fn in_repository(
 }
 
 /// The steps that have a shard.
-pub(super) fn sharded(controller: &Controller) -> Vec<Key> {
-    let view = controller.context.watches.view(&[gvk::<PromotionStep>()]);
+pub(super) fn sharded(context: &Context) -> Vec<Key> {
+    let view = context.watches.view(&[gvk::<PromotionStep>()]);
     keys::<PromotionStep>(&view, None, facets::SHARDED, "")
 }
 

@@ -302,9 +302,9 @@ fn the_body_tells_a_pause_by_whom_since_when_and_what_ends_it() {
         };
         assert!(body.contains(text), "{body}");
         scene.tell(&update, Outcome::Done);
-        assert_eq!(scene.plan().effect, None);
+        assert_eq!(scene.plan().effect(), None);
         scene.pass(SignedDuration::from_hours(5));
-        assert_eq!(scene.plan().effect, None, "time alone changes nothing");
+        assert_eq!(scene.plan().effect(), None, "time alone changes nothing");
         scene.hold = None;
         let update = scene.effect();
         let Effect::Forge(ForgeEffect::UpdatePullRequest { body, .. }) = &update else {

@@ -208,7 +208,7 @@ fn a_status_of_an_older_version_whose_bundle_is_gone_is_held_and_then_fails_with
     promoting.effect();
     forget_type(&mut promoting);
     promoting.bundle = None;
-    assert_eq!(promoting.plan().effect, None);
+    assert_eq!(promoting.plan().effect(), None);
     assert_eq!(promoting.state(), PromotionState::Promoting, "it waits for its Bundle");
 }
 
@@ -235,7 +235,7 @@ fn a_failed_step_whose_type_nobody_knows_still_looks_for_its_pull_request() {
         (status.state, status.failed_at) = (Some(PromotionState::Failed), Some(scene.now));
         forget_type(&mut scene);
         scene.bundle = None;
-        let looks = matches!(scene.plan().effect, Some(Effect::Forge(ForgeEffect::FindPullRequest { .. })));
+        let looks = matches!(scene.plan().effect(), Some(Effect::Forge(ForgeEffect::FindPullRequest { .. })));
         assert_eq!(looks, opens, "one that pushes has none");
     }
 }

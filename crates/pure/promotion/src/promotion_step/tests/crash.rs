@@ -132,7 +132,7 @@ fn drive_until(mut scene: Scene, luck: &[Luck], deleted: usize) -> (Scene, World
         scene.health = (scene.status().state == Some(PromotionState::HealthChecking))
             .then(|| facts(vec![deployment("1.29.0")]));
         let plan = scene.plan();
-        let Some(effect) = plan.effect else {
+        let Some(effect) = plan.effect() else {
             if pass >= deleted {
                 if plan.status.is_none() && plan.wake.is_none() {
                     return (scene, world);

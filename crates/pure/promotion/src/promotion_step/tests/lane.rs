@@ -104,7 +104,7 @@ impl Race {
         scene.step = own.clone();
         scene.others = self.seen(1 - who, until).cloned().into_iter().collect();
         let plan = scene.plan();
-        if let Some(effect) = plan.effect {
+        if let Some(effect) = plan.effect() {
             assert!(!self.pushed[1 - who], "both have pushed: {:#?}", self.log);
             self.pushed[who] = true;
             scene.tell(&effect, committed());

@@ -77,7 +77,7 @@ fn a_merge_that_nobody_heard_of_is_found_where_nothing_is_left_to_change() {
 #[test]
 fn a_process_shows_what_the_gates_say_once_whatever_stands_in_the_status() {
     let mut scene = Scene::reviewed().opened().kept();
-    assert_eq!(scene.plan().effect, None);
+    assert_eq!(scene.plan().effect(), None);
     scene.has_shown = false;
     assert!(matches!(
         scene.effect(),
@@ -102,7 +102,7 @@ fn a_check_that_this_process_has_shown_green_is_taken_back_whatever_the_status_s
     for step in steps {
         scene.step = step;
         scene.withdrawn = None;
-        match plan(&scene.snapshot()).effect {
+        match plan(&scene.snapshot()).effect() {
             Some(Effect::Forge(ForgeEffect::SetCommitStatus {
                 sha, state: CommitState::Pending, ..
             })) => assert_eq!(sha, head),
@@ -110,7 +110,7 @@ fn a_check_that_this_process_has_shown_green_is_taken_back_whatever_the_status_s
         }
         // A forge that refuses for good is not asked for ever.
         scene.withdrawn = Some(head.clone());
-        let next = plan(&scene.snapshot()).effect;
+        let next = plan(&scene.snapshot()).effect();
         assert!(
             !matches!(next, Some(Effect::Forge(ForgeEffect::SetCommitStatus { .. }))),
             "{:?}: {next:?}",
@@ -249,7 +249,7 @@ fn words_and_conditions_that_somebody_changes_change_no_evidence() {
         forge(&mut scene, change);
         scene.pass(SignedDuration::from_mins(10));
         scene.pull_request = None;
-        assert!(scene.plan().effect.is_some(), "it is looked for");
+        assert!(scene.plan().effect().is_some(), "it is looked for");
         scene.pull_request = Some(merged.clone());
         let plan = scene.plan();
         assert_eq!(notes(&plan), ["MergedAfterTheEnd"]);
@@ -369,11 +369,11 @@ fn rejected() -> Scene {
 #[test]
 fn after_a_week_only_who_has_heard_of_it_looks_back() {
     let mut scene = rejected();
-    assert!(scene.plan().effect.is_some());
+    assert!(scene.plan().effect().is_some());
     scene.pass(SignedDuration::from_hours(8 * 24));
     assert_eq!(scene.plan(), Plan::default());
     scene.heard_of_pull_request = true;
-    assert!(scene.plan().effect.is_some());
+    assert!(scene.plan().effect().is_some());
 }
 
 #[test]

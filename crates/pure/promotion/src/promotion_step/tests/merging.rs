@@ -212,7 +212,7 @@ fn who_has_rejected_a_bundle_is_the_controllers_word() {
 fn what_the_gates_say_is_kept_up_to_date() {
     let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).opened().kept();
     scene.set_gate("my-app-soak", json!({"ready": true, "reason": "another reason", "lastEvaluatedAt": NOW}));
-    assert_eq!(scene.plan().effect, None, "a new reason alone can wait a moment");
+    assert_eq!(scene.plan().effect(), None, "a new reason alone can wait a moment");
     scene.set_gate("my-app-soak", closed());
     // A green check is taken back first of all: until then people may merge.
     let status = scene.effect();
@@ -234,7 +234,7 @@ fn what_the_gates_say_is_kept_up_to_date() {
     assert_eq!(labels, &["kardinal", "kardinal/promotion"]);
     assert_eq!(title, "[kardinal] Promote my-app-v1-29-0 to prod");
     scene.tell(&update, Outcome::Done);
-    assert_eq!(scene.plan().effect, None);
+    assert_eq!(scene.plan().effect(), None);
 
     scene.pull_request.as_mut().unwrap().head = "other".to_owned();
     let look = scene.effect();
@@ -337,7 +337,7 @@ fn pull_requests_that_conflict_with_strangers_edits_are_rebuilt_on_the_new_tip_w
             head_sha: "bea7ed".to_owned(),
             base: "main".to_owned(),
         });
-        assert_eq!(scene.plan().effect, by_itself.then_some(merge), "a mere record is merged by kardinal");
+        assert_eq!(scene.plan().effect(), by_itself.then_some(merge), "a mere record is merged by kardinal");
     }
 }
 
@@ -362,7 +362,7 @@ fn a_strangers_commit_on_our_branch_is_not_overwritten() {
     let status = scene.effect();
     assert!(matches!(status, Effect::Forge(ForgeEffect::SetCommitStatus { .. })), "{status:?}");
     scene.tell(&status, Outcome::Done);
-    assert_eq!(scene.plan().effect, None);
+    assert_eq!(scene.plan().effect(), None);
     assert!(scene.message().contains("somebody has pushed to its branch"), "{}", scene.message());
 }
 
@@ -470,7 +470,7 @@ fn nothing_is_merged_or_shown_as_allowed_for_a_bundle_that_is_superseded() {
     let mut scene = Scene::new(json!({"pr": true})).opened();
     scene.bundle.as_mut().unwrap().status = from(json!({"phase": "Superseded"}));
     let mut scene = scene.kept();
-    assert_eq!(scene.plan().effect, None);
+    assert_eq!(scene.plan().effect(), None);
     let shown = scene.output("statusKey").unwrap();
     assert!(shown.contains(" pending ") && shown.contains("is superseded"), "{shown}");
 }
@@ -489,7 +489,7 @@ fn a_record_is_merged_by_the_controller_itself() {
     assert!(matches!(held, Effect::Forge(ForgeEffect::SetCommitStatus { .. })));
     scene.tell(&held, Outcome::Done);
     let mut scene = scene.kept();
-    assert_eq!(scene.plan().effect, None, "not while everything is held");
+    assert_eq!(scene.plan().effect(), None, "not while everything is held");
     scene.hold = None;
     let body = scene.effect();
     assert!(matches!(body, Effect::Forge(ForgeEffect::UpdatePullRequest { .. })), "{body:?}");
@@ -512,7 +512,7 @@ fn what_people_are_shown_is_not_worth_a_failure() {
     let report = scene.tell(&status, refused.clone());
     assert_eq!(scene.state(), PromotionState::WaitingForMerge);
     assert_eq!(report.notes[0].message, "setting the commit status: the token may not set statuses");
-    assert_eq!(scene.plan().effect, None, "and it is not asked for again");
+    assert_eq!(scene.plan().effect(), None, "and it is not asked for again");
 
     scene.pull_request = None;
     let read = scene.effect();
@@ -602,7 +602,7 @@ fn a_green_commit_that_the_pull_request_has_no_more_loses_its_check_unless_the_f
         scene.tell(&status, outcome);
         let mut scene = scene.kept();
         assert_eq!(scene.output("greenHead"), None);
-        assert_eq!(scene.plan().effect, None, "{refused}");
+        assert_eq!(scene.plan().effect(), None, "{refused}");
     }
 }
 
@@ -644,14 +644,14 @@ fn a_deleted_pull_request_is_opened_anew_only_where_the_gates_let_it() {
     scene.set_gate("my-app-soak", closed());
     for _ in 0..4 {
         let plan = scene.plan();
-        match plan.effect {
+        match plan.effect() {
             Some(Effect::Forge(ForgeEffect::SetCommitStatus {
                 state: CommitState::Pending,
                 ref sha,
                 ..
             })) => {
                 scene.withdrawn = Some(sha.clone());
-                scene.tell(&plan.effect.clone().unwrap(), Outcome::Done);
+                scene.tell(&plan.effect().clone().unwrap(), Outcome::Done);
             }
             Some(effect) => panic!("{effect:?}"),
             None => {}

@@ -80,7 +80,7 @@ fn shown(scene: &mut Scene) {
 fn a_closed_gate_of_the_organisation_holds_every_change_of_git() {
     let held = |mut scene: Scene, place: &str| {
         let plan = scene.plan();
-        assert_eq!(plan.effect, None, "{place}");
+        assert_eq!(plan.effect(), None, "{place}");
         assert!(scene.message().starts_with("held by gate `never`: "), "{place}: {}", scene.message());
         let again = scene.plan();
         assert_eq!(again.status, None, "nothing new is nothing written: {place}");
@@ -112,7 +112,7 @@ fn no_commit_is_merged_but_the_controllers_own_for_the_place_it_was_made_for() {
     let mut scene = Scene::new(json!({"pr": true})).opened();
     shown(&mut scene);
     assert!(matches!(
-        plan(&scene.snapshot()).effect,
+        plan(&scene.snapshot()).effect(),
         Some(Effect::Forge(ForgeEffect::MergePullRequest { .. }))
     ));
     let good = scene.step.clone();
@@ -129,7 +129,7 @@ fn no_commit_is_merged_but_the_controllers_own_for_the_place_it_was_made_for() {
         scene.withdrawn = None;
         let head = scene.pull_request.as_ref().map(|found| found.head.clone());
         // Before the record is forgotten, and with it what the check shows, nothing is green any more.
-        match plan(&scene.snapshot()).effect {
+        match plan(&scene.snapshot()).effect() {
             Some(Effect::Forge(ForgeEffect::SetCommitStatus {
                 sha, state: CommitState::Pending, ..
             })) => {
@@ -138,19 +138,19 @@ fn no_commit_is_merged_but_the_controllers_own_for_the_place_it_was_made_for() {
             other => panic!("{what}: {other:?}"),
         }
         scene.withdrawn = head;
-        assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::Step(StepEffect::ForgetStatus)), "{what}");
+        assert_eq!(plan(&scene.snapshot()).effect(), Some(Effect::Step(StepEffect::ForgetStatus)), "{what}");
         scene.withdrawn = None;
         let opened = scene.pull_request.take();
         assert!(
             matches!(
-                plan(&scene.snapshot()).effect,
+                plan(&scene.snapshot()).effect(),
                 Some(Effect::Forge(ForgeEffect::FindPullRequest { .. }))
             ),
             "{what}"
         );
         scene.has_no_pull_request = true;
         assert_eq!(
-            plan(&scene.snapshot()).effect,
+            plan(&scene.snapshot()).effect(),
             Some(Effect::Step(StepEffect::ForgetStatus)),
             "{what}: there is none"
         );
@@ -175,13 +175,17 @@ fn a_forged_status_proves_nothing_and_is_taken_away() {
             task.state = TaskState::Completed;
         }
         scene.health = Some(facts(vec![deployment("1.29.0")]));
-        let find = plan(&scene.snapshot()).effect;
+        let find = plan(&scene.snapshot()).effect();
         assert!(
             matches!(find, Some(Effect::Forge(ForgeEffect::FindPullRequest { .. }))),
             "{forged}: {find:?}"
         );
         scene.has_no_pull_request = true;
-        assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::Step(StepEffect::ForgetStatus)), "{forged}");
+        assert_eq!(
+            plan(&scene.snapshot()).effect(),
+            Some(Effect::Step(StepEffect::ForgetStatus)),
+            "{forged}"
+        );
         let report = scene.tell(&Effect::Step(StepEffect::ForgetStatus), Outcome::Done);
         assert_eq!((report.status, report.notes[0].reason.as_str()), (None, "StatusNotOurs"));
         scene.step.status = None;
@@ -197,7 +201,7 @@ fn a_forged_end_closes_the_steps_own_pull_request_and_nobody_elses() {
     state(&mut scene, "Failed", json!({"prNumber": "3", "prState": "open"}));
     scene.step.status.as_mut().unwrap().progress_seal = None;
     // Its finalizer may have been taken away as well.
-    let find = plan(&scene.snapshot()).effect.unwrap();
+    let find = plan(&scene.snapshot()).effect().unwrap();
     assert!(
         matches!(find, Effect::Forge(ForgeEffect::FindPullRequest { .. })),
         "by its marker, never by a number that was forged: {find:?}"
@@ -207,7 +211,7 @@ fn a_forged_end_closes_the_steps_own_pull_request_and_nobody_elses() {
     // Its check may be green, also if it is closed: whoever opens it again could merge it.
     for found in [open_pull_request(), closed_pull_request()] {
         (scene.withdrawn, scene.pull_request) = (None, Some(found.clone()));
-        match plan(&scene.snapshot()).effect {
+        match plan(&scene.snapshot()).effect() {
             Some(Effect::Forge(ForgeEffect::SetCommitStatus {
                 sha, state: CommitState::Pending, ..
             })) => {
@@ -219,7 +223,7 @@ fn a_forged_end_closes_the_steps_own_pull_request_and_nobody_elses() {
     scene.withdrawn = Some(open_pull_request().head);
     scene.pull_request = Some(open_pull_request());
     assert!(matches!(
-        plan(&scene.snapshot()).effect,
+        plan(&scene.snapshot()).effect(),
         Some(Effect::Forge(ForgeEffect::ClosePullRequest { number: 7, .. }))
     ));
     scene.pull_request = Some(closed_pull_request());
@@ -229,7 +233,7 @@ fn a_forged_end_closes_the_steps_own_pull_request_and_nobody_elses() {
     assert_eq!(plan(&scene.snapshot()), Plan::default());
     scene.step.metadata.deletion_timestamp = from(json!(NOW));
     assert_eq!(
-        plan(&scene.snapshot()).effect,
+        plan(&scene.snapshot()).effect(),
         Some(Effect::Step(StepEffect::ForgetStatus)),
         "what it cleared up would be anybody's"
     );
@@ -241,7 +245,7 @@ fn words_for_people_need_no_seal() {
     let status = scene.step.status.as_mut().unwrap();
     status.message = Some("hello".to_owned());
     status.conditions.clear();
-    assert_ne!(plan(&scene.snapshot()).effect, Some(Effect::Step(StepEffect::ForgetStatus)));
+    assert_ne!(plan(&scene.snapshot()).effect(), Some(Effect::Step(StepEffect::ForgetStatus)));
 }
 
 #[test]
@@ -263,7 +267,7 @@ fn a_pull_request_that_was_pointed_elsewhere_is_neither_merged_nor_shown_as_allo
     };
     assert!(description.contains("into `release`"), "{description}");
     scene.tell(&status, Outcome::Done);
-    assert_eq!(scene.plan().effect, None);
+    assert_eq!(scene.plan().effect(), None);
     assert!(scene.message().contains("waits for a person to look at it"), "{}", scene.message());
     scene.pull_request = Some(PullRequest { base: "release".to_owned(), ..merged_pull_request() });
     scene.plan();
@@ -298,12 +302,12 @@ fn another_bundle_of_the_same_name_inherits_no_progress() {
     let mut scene = scene.opened();
     shown(&mut scene);
     assert!(matches!(
-        plan(&scene.snapshot()).effect,
+        plan(&scene.snapshot()).effect(),
         Some(Effect::Forge(ForgeEffect::MergePullRequest { .. }))
     ));
     scene.bundle.as_mut().unwrap().metadata.uid = Some("second".to_owned());
     scene.withdrawn = scene.pull_request.as_ref().map(|found| found.head.clone());
-    assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::Step(StepEffect::ForgetStatus)));
+    assert_eq!(plan(&scene.snapshot()).effect(), Some(Effect::Step(StepEffect::ForgetStatus)));
 }
 
 #[test]
@@ -503,9 +507,9 @@ fn a_gate_applies_by_where_the_environment_writes_whatever_its_name() {
     assert_eq!(edited.state(), PromotionState::Promoting);
     edited.step.spec.path = Some("environments/prod".to_owned());
     edited.ask(std::slice::from_ref(&by_path));
-    assert_eq!(edited.plan().effect, Some(Effect::Step(StepEffect::ForgetStatus)));
+    assert_eq!(edited.plan().effect(), Some(Effect::Step(StepEffect::ForgetStatus)));
     edited.step.status = None;
-    assert_eq!(edited.plan().effect, None);
+    assert_eq!(edited.plan().effect(), None);
     assert!(edited.message().contains("held by gate `never`"), "{}", edited.message());
     assert_eq!(edited.step.spec.git.as_ref().map(|git: &PromotionStepGit| git.branch.clone()), Some(None));
 }
@@ -522,7 +526,7 @@ fn a_step_whose_bundle_or_gates_are_not_known_changes_nothing() {
     let mut unknown = Scene::new(json!({}));
     unknown.organisation = Err("the Secret cannot be had".to_owned());
     let plan = unknown.plan();
-    assert_eq!((plan.effect, plan.wake.is_some()), (None, true));
+    assert_eq!((plan.effect(), plan.wake.is_some()), (None, true));
     assert!(unknown.message().starts_with("waiting for the organisation's gates: "), "{}", unknown.message());
 }
 
@@ -533,7 +537,7 @@ fn a_forged_status_gets_no_seal_while_the_gates_are_not_known() {
     scene.step.status =
         from(json!({"state": "WaitingForMerge", "outputs": {"commit": "ev11", "prNumber": "3"}}));
     let plan = plan(&scene.snapshot());
-    assert_eq!((plan.effect, plan.status), (Some(Effect::Step(StepEffect::ForgetStatus)), None));
+    assert_eq!((plan.effect(), plan.status), (Some(Effect::Step(StepEffect::ForgetStatus)), None));
 }
 
 #[test]
@@ -541,7 +545,7 @@ fn without_the_key_nothing_is_cleared_up_by_anybodys_record() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.step.status.as_mut().unwrap().state = Some(PromotionState::Failed);
     let plan = plan(&Snapshot { key: None, organisation: Err("no key"), ..scene.snapshot() });
-    assert_eq!((plan.effect, plan.status, plan.wake.is_some()), (None, None, true));
+    assert_eq!((plan.effect(), plan.status, plan.wake.is_some()), (None, None, true));
 }
 
 #[test]
@@ -578,7 +582,7 @@ fn taking_a_green_check_back_is_never_given_up() {
         assert_eq!(scene.effect(), effect, "{trouble:?}");
     }
     scene.tell(&effect, Outcome::Done);
-    assert_eq!(scene.kept().plan().effect, None);
+    assert_eq!(scene.kept().plan().effect(), None);
 }
 
 #[test]
@@ -586,7 +590,7 @@ fn a_record_is_not_merged_over_a_closed_gate_of_the_team() {
     let mut scene = Scene::new(json!({"pr": true})).with_gate("my-app-soak", ready()).opened();
     scene.set_gate("my-app-soak", closed());
     let mut scene = scene.kept();
-    assert_eq!(scene.plan().effect, None);
+    assert_eq!(scene.plan().effect(), None);
     assert_eq!(scene.message(), "PR #7 waits: held by soak");
     scene.set_gate("my-app-soak", ready());
     let body = scene.effect();
@@ -616,7 +620,7 @@ fn a_step_that_was_deleted_after_its_end_does_nothing_once_more() {
         "promotedAt": "2026-04-14T11:00:00Z", "commit": "c1",
         "evidence": {"approvedBy": ["alice"], "policyGates": []}});
     recorded(&mut scene, record);
-    assert_eq!(scene.plan().effect, None);
+    assert_eq!(scene.plan().effect(), None);
     let status = scene.status();
     assert_eq!((status.state, status.verified_at), (Some(PromotionState::Verified), Some(verified_at)));
     // The team may have written it; the record keeps it, and the controller does not sign it.
@@ -630,7 +634,7 @@ fn a_step_that_was_deleted_after_its_end_does_nothing_once_more() {
         let mut status: PromotionStepStatus = from(json!({"state": older, "outputs": {"prNumber": "3"}}));
         status.progress_seal = scene.key.seal_progress(&scene.step, &status);
         scene.step.status = Some(status);
-        assert_eq!(plan(&scene.snapshot()).effect, Some(Effect::Step(StepEffect::ForgetStatus)), "{older}");
+        assert_eq!(plan(&scene.snapshot()).effect(), Some(Effect::Step(StepEffect::ForgetStatus)), "{older}");
     }
 
     let mut rejected = Scene::reviewed();
@@ -658,7 +662,7 @@ fn a_step_that_was_deleted_after_its_end_does_nothing_once_more() {
 fn the_green_check_of_a_rejected_pull_request_is_taken_back() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.pull_request.as_mut().unwrap().state = PullRequestState::Closed;
-    assert_eq!(scene.plan().effect, None);
+    assert_eq!(scene.plan().effect(), None);
     assert_eq!(scene.state(), PromotionState::Failed);
     let effect = scene.effect();
     let Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, description, .. }) =

@@ -11,7 +11,7 @@ fn drive(scene: &mut Scene, mut answer: impl FnMut(&Effect) -> Outcome) -> Vec<E
     let mut done = Vec::new();
     for _ in 0..12 {
         let plan = scene.plan();
-        let Some(effect) = plan.effect else {
+        let Some(effect) = plan.effect() else {
             if plan.status.is_some() {
                 continue;
             }
@@ -167,7 +167,7 @@ fn a_merge_right_before_the_bundle_is_superseded_is_on_record() {
     died.step.status.as_mut().unwrap().state = Some(PromotionState::Promoting);
     died.seal();
     let plan = died.plan();
-    assert!(plan.effect.is_none() && plan.wake.is_some(), "{plan:?}");
+    assert!(plan.effect().is_none() && plan.wake.is_some(), "{plan:?}");
     let (mut scene, done) = merged_meanwhile();
     let [Effect::Forge(ForgeEffect::ClosePullRequest { .. }), rest @ ..] = &*done else { panic!("{done:?}") };
     assert_eq!(rest, [READ, branch(Some("c0ffee0000"))]);
@@ -177,7 +177,7 @@ fn a_merge_right_before_the_bundle_is_superseded_is_on_record() {
     assert!(scene.message().contains("was merged by"), "{}", scene.message());
     // It stays until the Bundle's record tells it: nobody else knows then.
     let plan = scene.plan();
-    assert!(plan.effect.is_none() && plan.wake.is_some(), "{plan:?}");
+    assert!(plan.effect().is_none() && plan.wake.is_some(), "{plan:?}");
     let record = json!({"phase": "Superseded", "environments": {"prod": {"promotedAt": NOW}}});
     scene.bundle.as_mut().unwrap().status = from(record);
     assert_eq!(scene.effect(), Effect::Step(StepEffect::RemoveFinalizer));
@@ -318,7 +318,7 @@ fn a_step_whose_checks_cannot_be_taken_back_goes_all_the_same() {
     let mut given_up = Vec::new();
     for _ in 0..20 {
         let plan = scene.plan();
-        let Some(effect) = plan.effect else { continue };
+        let Some(effect) = plan.effect() else { continue };
         match &effect {
             Effect::Step(StepEffect::RemoveFinalizer) => {
                 assert_eq!(given_up, ["5407ed", "c0ffee0000"]);

@@ -48,7 +48,7 @@ fn a_step_starts_when_nothing_stands_in_its_way() {
     let fresh = json!({"ready": true, "reason": "ok", "lastEvaluatedAt": "2026-04-14T13:50:01Z"});
     let mut scene = Scene::new(json!({"upstreamVerified": "Verified"})).with_gate("my-app-soak", fresh);
     let plan = scene.plan();
-    assert_eq!(plan.effect, None, "the start is written down before anything is done");
+    assert_eq!(plan.effect(), None, "the start is written down before anything is done");
     assert_eq!(scene.state(), PromotionState::Promoting);
     assert_eq!(scene.message(), "pushing the change to `main`");
     let names: Vec<String> = scene.status().steps.iter().map(|task| task.name.clone()).collect();
@@ -93,7 +93,7 @@ fn gates_and_holds_are_asked_again_right_before_the_first_deed_and_gates_never_a
     let mut scene = Scene::reviewed().with_gate("soak", ready());
     scene.plan();
     scene.set_gate("soak", closed());
-    assert_eq!(scene.plan().effect, None);
+    assert_eq!(scene.plan().effect(), None);
     assert_eq!(scene.state(), PromotionState::Promoting);
     assert_eq!(scene.message(), "held by gate `soak`: schedule.isWeekend = true");
     scene.set_gate("soak", ready());
@@ -104,7 +104,7 @@ fn gates_and_holds_are_asked_again_right_before_the_first_deed_and_gates_never_a
     scene.set_gate("soak", closed());
     assert!(matches!(scene.effect(), Effect::Forge(ForgeEffect::OpenPullRequest(_))));
     scene.hold = held("Pipeline `my-app` is paused");
-    assert_eq!(scene.plan().effect, None, "a hold stops the next deed whenever it comes");
+    assert_eq!(scene.plan().effect(), None, "a hold stops the next deed whenever it comes");
     assert_eq!(scene.message(), "held: Pipeline `my-app` is paused");
 }
 
@@ -219,7 +219,7 @@ fn configuration_goes_back_from_the_commit_that_is_taken_back() {
 
     let mut lost = rollback(None);
     while !matches!(lost.status().state, Some(PromotionState::Failed)) {
-        assert!(lost.plan().effect.is_none(), "nothing must be written");
+        assert!(lost.plan().effect().is_none(), "nothing must be written");
     }
     assert!(
         lost.message().contains("the Bundle `newer` that is to be taken back is gone"),

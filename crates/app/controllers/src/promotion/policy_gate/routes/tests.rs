@@ -12,7 +12,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::reconcile::objects::{about, before_and_after};
+use crate::dialect::facets_of;
+use crate::reconcile::objects::{before_and_after, is};
 
 const ORGANISATION: &str = "platform-policies";
 
@@ -29,7 +30,7 @@ impl Bench {
         let client = server.client("default");
         install::ensure_definitions(&client, &kardinal_api::crds()).await.unwrap();
         let kinds = Arc::new(Kinds::new(client.clone()));
-        let (watches, changes) = Watches::new(client.clone(), kinds, facets::of, CancellationToken::new());
+        let (watches, changes) = Watches::new(client.clone(), kinds, facets_of, CancellationToken::new());
         let mut bench = Bench { server, watches, changes };
         for namespace in namespaces {
             install::ensure_namespace(&client, namespace).await;
@@ -59,7 +60,7 @@ impl Bench {
         self.apply("Pipeline", "team-a", "app", spec).await;
         loop {
             let change = self.changes.recv().await.unwrap();
-            if about::<Pipeline>(&change).is_some() {
+            if matches!(&change, Change::Object { id, .. } if is::<Pipeline>(&id.gvk)) {
                 let view = self.watches.view(&[gvk::<PolicyGate>()]);
                 let both = before_and_after(&change);
                 let heard = templates(&view, both, &[ORGANISATION.to_owned()]);

@@ -1,21 +1,18 @@
-//! What our objects are found by, besides their names: passes look at what concerns them, not at everything there is.
+//! What the objects of promotions are found by.
 
-use kardinal_api::kardinal::{BUNDLE_LABEL, PIPELINE_LABEL, SHARD_LABEL};
+use kardinal_api::graph::Graph;
+use kardinal_api::kardinal::{
+    BUNDLE_LABEL, Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep, SHARD_LABEL,
+};
 use kardinal_cluster::Facet;
 use kardinal_graph::referring_graphs;
-use kardinal_object::Gvk;
 use kardinal_policy::{FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL};
 use kardinal_promotion::promotion_step::promotion_branch;
 use serde_json::Value;
 
-use crate::reconcile::objects::{label, text};
+use crate::dialect::{FacetsOf, owners};
+use crate::reconcile::objects::{is, label, text};
 
-/// Anything: the uid of a Graph whose reference label it carries.
-pub(crate) const MANAGED_BY: &str = "managed by Graph";
-/// A GraphRevision: the uid of its Graph.
-pub(crate) const REVISION_OF: &str = "revision of Graph";
-/// A Graph: its uid.
-pub(crate) const UID: &str = "uid";
 /// A Graph that carries the Bundle, a step of it, or a gate that was made for it; whatever may be a template of gates has "".
 pub(crate) const BUNDLE: &str = "Bundle";
 /// A Graph, by each of its nodes that makes a step.
@@ -32,8 +29,6 @@ pub(crate) const FREEZES: &str = "freezes Pipeline";
 pub(crate) const TEMPLATE: &str = "template";
 /// A gate that somebody wrote into a Graph, so that nothing on it names its Bundle; all of them have "".
 pub(crate) const BY_HAND: &str = "by hand";
-/// A pull request of the repository.
-pub(crate) const REPOSITORY: &str = "repository";
 /// A step that is under way; all of them have "".
 pub(crate) const MOVING: &str = "moving";
 /// A step that is under way, by its Bundle.
@@ -55,42 +50,36 @@ pub(crate) fn place(outer: &str, inner: &str) -> String {
     format!("{outer}/{inner}")
 }
 
-/// What an object is found by.
-pub(crate) fn of(gvk: &Gvk, object: &Value) -> Vec<Facet> {
-    let mut all: Vec<Facet> = referring_graphs(object).map(|uid| (MANAGED_BY, uid.to_owned())).collect();
-    match (&*gvk.group, &*gvk.kind) {
-        (kardinal_api::graph::GROUP, "Graph") => {
-            all.push((UID, text(object, "/metadata/uid").to_owned()));
-            all.extend(carried_by(object).map(|bundle| (BUNDLE, bundle.to_owned())));
-            let nodes = object.pointer("/spec/nodes").and_then(Value::as_array).into_iter().flatten();
-            let steps = nodes.filter(|node| text(node, "/template/kind") == "PromotionStep");
-            all.extend(steps.map(|node| (MAKES_STEP, text(node, "/id").to_owned())));
-        }
-        (kardinal_api::graph::GROUP, "GraphRevision") => {
-            all.extend(owners(object).map(|owner| (REVISION_OF, text(owner, "/uid").to_owned())));
-        }
-        (kardinal_api::kardinal::GROUP, "Bundle") => {
-            all.push((PIPELINE, label(object, PIPELINE_LABEL).to_owned()));
-        }
-        (kardinal_api::kardinal::GROUP, "Pipeline") => {
-            let added = object.pointer("/spec/policyNamespaces").and_then(Value::as_array);
-            let added = added.into_iter().flatten().filter_map(Value::as_str);
-            all.extend(added.map(|namespace| (SEARCHES, namespace.to_owned())));
-        }
-        (kardinal_api::kardinal::GROUP, "PolicyGate") => of_gate(object, &mut all),
-        (kardinal_api::kardinal::GROUP, "PromotionStep") => of_step(object, &mut all),
-        (kardinal_api::forge::GROUP, "PullRequest") => {
-            all.push((REPOSITORY, text(object, "/spec/repository").to_owned()));
-        }
-        _ => {}
-    }
-    all
+/// By kind.
+pub(super) const FACETS: &[FacetsOf] = &[
+    FacetsOf { kind: is::<Graph>, found_by: of_graph },
+    FacetsOf { kind: is::<Bundle>, found_by: of_bundle },
+    FacetsOf { kind: is::<Pipeline>, found_by: of_pipeline },
+    FacetsOf { kind: is::<PolicyGate>, found_by: of_gate },
+    FacetsOf { kind: is::<PromotionStep>, found_by: of_step },
+];
+
+fn of_graph(graph: &Value, all: &mut Vec<Facet>) {
+    all.extend(carried_by(graph).map(|bundle| (BUNDLE, bundle.to_owned())));
+    let nodes = graph.pointer("/spec/nodes").and_then(Value::as_array).into_iter().flatten();
+    let steps = nodes.filter(|node| text(node, "/template/kind") == "PromotionStep");
+    all.extend(steps.map(|node| (MAKES_STEP, text(node, "/id").to_owned())));
 }
 
-/// `all` is what it has as a node of a Graph.
+fn of_bundle(bundle: &Value, all: &mut Vec<Facet>) {
+    all.push((PIPELINE, label(bundle, PIPELINE_LABEL).to_owned()));
+}
+
+fn of_pipeline(pipeline: &Value, all: &mut Vec<Facet>) {
+    let added = pipeline.pointer("/spec/policyNamespaces").and_then(Value::as_array);
+    let added = added.into_iter().flatten().filter_map(Value::as_str);
+    all.extend(added.map(|namespace| (SEARCHES, namespace.to_owned())));
+}
+
 fn of_gate(gate: &Value, all: &mut Vec<Facet>) {
     let bundle = label(gate, BUNDLE_LABEL);
-    if bundle.is_empty() && !all.is_empty() {
+    let is_node = referring_graphs(gate).next().is_some();
+    if bundle.is_empty() && is_node {
         all.push((BY_HAND, String::new()));
     }
     all.push((BUNDLE, bundle.to_owned()));
@@ -143,17 +132,16 @@ pub(crate) fn carried_by(graph: &Value) -> impl Iterator<Item = &str> {
     owners.chain(bodies.filter(is_bundle).map(|body| text(body, "/metadata/name")))
 }
 
-fn owners(object: &Value) -> impl Iterator<Item = &Value> {
-    object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::facets_of;
+    use crate::graph::facets::MANAGED_BY;
+    use kardinal_object::Gvk;
     use serde_json::json;
 
     fn found_by(api_version: &str, kind: &str, object: &Value, facet: &str) -> Vec<String> {
-        let all = of(&Gvk::parse(api_version, kind).unwrap(), object);
+        let all = facets_of(&Gvk::parse(api_version, kind).unwrap(), object);
         all.into_iter().filter(|(name, _)| *name == facet).map(|(_, value)| value).collect()
     }
 

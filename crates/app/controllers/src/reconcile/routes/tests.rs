@@ -1,0 +1,179 @@
+//! Who hears what: a case for every row of every table.
+
+mod bench;
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::promotion::{bundle, pipeline, policy_gate, promotion_step};
+use crate::{LocalForge, PACE, forge, graph};
+use bench::{Bench, ORGANISATION, object};
+
+fn a_pipeline(limit: u32) -> Value {
+    let git = json!({"url": "https://git.invalid/app.git"});
+    object(
+        "Pipeline",
+        "app",
+        json!({"spec": {"git": git, "environments": [{"name": "prod"}], "historyLimit": limit}}),
+    )
+}
+
+fn a_bundle(name: &str) -> Value {
+    let images = json!([{"name": "app", "reference": "registry.invalid/app:1"}]);
+    let spec = json!({"artifacts": {"images": images}});
+    object("Bundle", name, json!({"labels": {"kardinal.io/pipeline": "app"}, "spec": spec}))
+}
+
+fn a_step(name: &str, bundle: &str, status: Value) -> Value {
+    let git = json!({"url": "kardinal://forge/team/app.git"});
+    let spec = json!({"pipeline": "app", "environment": "prod", "bundleRef": bundle, "git": git,
+        "requiredGates": ["soak-v1"]});
+    object("PromotionStep", name, json!({"spec": spec, "status": status}))
+}
+
+fn a_gate(name: &str, labels: Value, expression: &str) -> Value {
+    let spec = json!({"expression": expression, "appliesTo": ["prod"]});
+    object("PolicyGate", name, json!({"labels": labels, "spec": spec}))
+}
+
+fn an_instance(name: &str, bundle: &str) -> Value {
+    let labels = json!({"kardinal.io/bundle": bundle, "kardinal.io/gate-template": "soak",
+        "kardinal.io/gate-template-namespace": "team"});
+    a_gate(name, labels, "true")
+}
+
+/// A Graph that promotes a Bundle.
+fn a_graph(bundle: &str) -> Value {
+    let owner = json!({"apiVersion": "kardinal.io/v1alpha1", "kind": "Bundle", "name": bundle, "uid": "u"});
+    let node = json!({"id": "a", "def": {"b": "c"}});
+    object("Graph", bundle, json!({"ownerReferences": [owner], "spec": {"nodes": [node]}}))
+}
+
+#[tokio::test]
+async fn pipelines_hear_of_themselves_their_steps_and_their_bundles() {
+    let mut bench = Bench::new(|context| pipeline::Kind { context }).await;
+    bench
+        .go_through(vec![
+            ("itself", a_pipeline(5), &["team/app"]),
+            ("its step", a_step("s", "v1", json!({})), &["team/app"]),
+            ("its Bundle", a_bundle("v1"), &["team/app"]),
+        ])
+        .await;
+    let (_, pace) = bench.apply(a_step("s", "v1", json!({"state": "Pending"}))).await;
+    assert_eq!(pace, PACE, "many steps may get on at once");
+    bench.has_tried_everything(&["team/app"]);
+}
+
+#[tokio::test]
+async fn gates_hear_of_their_templates_their_bundles_and_pipelines() {
+    let mut bench = Bench::new(|context| policy_gate::Kind { context }).await;
+    bench
+        .go_through(vec![
+            ("a template", a_gate("soak", json!({}), "true"), &["team/soak"]),
+            ("a gate made of it", an_instance("soak-v1", "v1"), &["team/soak-v1"]),
+            ("the template again", a_gate("soak", json!({}), "false"), &["team/soak", "team/soak-v1"]),
+            ("a Bundle", a_bundle("v1"), &["team/soak-v1"]),
+            ("another Bundle", a_bundle("v2"), &[]),
+            ("a Graph", a_graph("v1"), &[]),
+            ("a Pipeline", a_pipeline(5), &["team/soak"]),
+            ("what no gate asks for", a_pipeline(6), &[]),
+        ])
+        .await;
+    bench.has_tried_everything(&["team/soak", "team/soak-v1"]);
+}
+
+#[tokio::test]
+async fn bundles_hear_of_newer_ones_and_of_what_promotes_them() {
+    let mut bench = Bench::new(|context| bundle::Kind { context }).await;
+    bench
+        .go_through(vec![
+            ("itself", a_bundle("v1"), &["team/v1"]),
+            ("a newer one", a_bundle("v2"), &["team/v1", "team/v2"]),
+            ("its Graph", a_graph("v1"), &["team/v1"]),
+            ("a template", a_gate("soak", json!({}), "true"), &[]),
+            ("a gate of its own", an_instance("soak-v1", "v1"), &["team/v1"]),
+            ("its Pipeline", a_pipeline(5), &["team/v1", "team/v2"]),
+        ])
+        .await;
+    let paces = [
+        ("it has only been planned", json!({"message": "x"}), PACE),
+        ("the record follows", json!({"state": "Promoting"}), PACE),
+        ("it is verified everywhere", json!({"state": "Verified"}), SignedDuration::ZERO),
+        ("an end does not wait", json!({"state": "Failed"}), SignedDuration::ZERO),
+    ];
+    for (what, status, pace) in paces {
+        let heard = bench.apply(a_step("s", "v1", status)).await;
+        assert_eq!(heard, (vec!["team/v1".to_owned()], pace), "{what}");
+    }
+    bench.has_tried_everything(&["team/v1", "team/v2"]);
+}
+
+#[tokio::test]
+async fn graphs_hear_of_themselves_and_nobody_waits_for_definitions() {
+    let mut bench = Bench::new(graph::Kind::new).await;
+    let revision = json!({"graphName": "v1", "generation": 1, "hash": "h", "nodes": []});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+    });
+    bench
+        .go_through(vec![
+            ("itself", a_graph("v1"), &["team/v1"]),
+            ("a revision", object("GraphRevision", "v1-g00001", json!({"spec": revision})), &[]),
+            ("a definition", definition, &[]),
+        ])
+        .await;
+    bench.has_tried_everything(&["team/v1"]);
+}
+
+#[tokio::test]
+async fn repositories_hear_of_their_pull_requests_and_of_what_steps_push() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(kardinal_forge::Store::new(folder.path()));
+    let local = LocalForge { store, url: "kardinal://forge/".to_owned() };
+    let mut bench = Bench::new(|context| forge::Controller::new(context, local)).await;
+    let request = json!({"repository": "app", "title": "t", "base": "main", "head": "feature"});
+    bench
+        .go_through(vec![
+            ("itself", object("Repository", "app", json!({"spec": {}})), &["team/app"]),
+            ("a pull request", object("PullRequest", "p", json!({"spec": request})), &["team/app"]),
+            ("a step", a_step("s", "v1", json!({"state": "Promoting"})), &[]),
+            ("a push", a_step("s", "v1", json!({"outputs": {"commit": "c0ffee"}})), &["team/app"]),
+            (
+                "no push",
+                a_step("s", "v1", json!({"state": "Promoting", "outputs": {"commit": "c0ffee"}})),
+                &[],
+            ),
+        ])
+        .await;
+    bench.has_tried_everything(&["team/app"]);
+}
+
+#[tokio::test]
+async fn steps_hear_of_whatever_may_let_them_go_on() {
+    let mut bench = Bench::new(promotion_step::Kind::new).await;
+    let freeze = json!({"kardinal.io/freeze": "true", "kardinal.io/pipeline": "app"});
+    let organisations =
+        json!({"namespace": ORGANISATION, "spec": {"expression": "true", "appliesTo": ["prod"]}});
+    let request = json!({"repository": "app", "title": "t", "base": "main", "head": "kardinal/team/v1/prod"});
+    let both: &[&str] = &["team/s1", "team/s2"];
+    bench
+        .go_through(vec![
+            ("itself", a_step("s1", "v1", json!({"state": "Pending"})), &["team/s1"]),
+            ("one that wants to go there, too", a_step("s2", "v2", json!({"state": "Pending"})), both),
+            ("a gate that it must pass", an_instance("soak-v1", "v1"), both),
+            ("another gate", an_instance("other", "v1"), &[]),
+            ("a pause", a_gate("hold", freeze, "false"), both),
+            ("a gate of the organisation", object("PolicyGate", "all", organisations), both),
+            ("its Bundle", a_bundle("v1"), &["team/s1"]),
+            ("its Pipeline", a_pipeline(5), both),
+            ("its pull request", object("PullRequest", "p", json!({"spec": request})), &["team/s1"]),
+            ("a Graph", a_graph("v1"), &[]),
+        ])
+        .await;
+    bench.has_tried_everything(both);
+}

@@ -1,0 +1,128 @@
+//! What one process remembers of a step, and what it learns from what it does.
+
+use kardinal_api::kardinal::PromotionStep;
+use kardinal_vcs::{CommitState, PullRequest};
+
+use super::{Effect, ForgeEffect, GitEffect, KNOCKS, Outcome, Shown, in_time};
+
+/// What one process remembers of a step between passes. It saves work, and it tells what this process has itself seen and
+/// shown, which nobody can write over: a pass with an empty memory comes to the same decisions after reading the pull
+/// request again, but has to believe the status of what the check showed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Memory {
+    /// The pull request as it was read last.
+    pub pull_request: Option<PullRequest>,
+    /// Whether one was looked for in vain.
+    pub has_no_pull_request: bool,
+    /// Whether there was one, as far as this process has heard.
+    pub heard_of_pull_request: bool,
+    /// The commit whose check was set to pending last.
+    pub withdrawn: Option<String>,
+    /// What its check shows.
+    pub shown: Option<Shown>,
+    /// The commit on which the forge was asked last to show something, whatever came of it.
+    pub asked: Option<String>,
+    /// How often in a row the world has failed.
+    pub faults: u32,
+}
+
+impl Memory {
+    /// Whether the forge was asked to show something on the newest commit of the pull request.
+    pub fn has_shown(&self) -> bool {
+        self.pull_request.as_ref().is_none_or(|found| self.asked.as_ref() == Some(&found.head))
+    }
+
+    /// What is known of the pull request is out of date.
+    #[must_use]
+    pub fn read_again(self) -> Memory {
+        Memory { pull_request: None, ..self }
+    }
+
+    /// Something has happened to the pull request.
+    #[must_use]
+    pub fn hear_of_pull_request(self) -> Memory {
+        Memory { has_no_pull_request: false, heard_of_pull_request: true, ..self.read_again() }
+    }
+
+    /// Another process has carried out the step meanwhile.
+    #[must_use]
+    pub fn change_hands(self) -> Memory {
+        Memory { shown: None, withdrawn: None, asked: None, ..self.read_again() }
+    }
+
+    /// What an outcome means after those before it, and what is remembered with it.
+    #[must_use]
+    pub fn settle(self, step: &PromotionStep, effect: &Effect, outcome: Outcome) -> (Memory, Outcome) {
+        // It may be the pull request that is gone: it is read again.
+        let memory = if matches!(outcome, Outcome::Absent { .. }) { self.read_again() } else { self };
+        let outcome = in_time(step, effect, outcome, memory.faults.saturating_add(1));
+        (memory.learn(effect, &outcome), outcome)
+    }
+
+    /// Keeps what an effect has brought to light.
+    fn learn(mut self, effect: &Effect, outcome: &Outcome) -> Memory {
+        self.faults = match outcome {
+            Outcome::Fault { .. }
+            | Outcome::Absent { .. }
+            | Outcome::Blocked { .. }
+            | Outcome::Conflict { .. }
+            | Outcome::Refused { .. } => self.faults.saturating_add(1),
+            _ => 0,
+        };
+        if let Effect::Forge(ForgeEffect::SetCommitStatus { sha, state, .. }) = effect {
+            self.learn_what_is_shown(sha, *state, outcome);
+        }
+        self.learn_of_pull_request(effect, outcome);
+        self
+    }
+
+    fn learn_what_is_shown(&mut self, sha: &str, state: CommitState, outcome: &Outcome) {
+        if let Outcome::Shown { at } = outcome {
+            let before = self.shown.take().filter(|shown| shown.sha == sha && shown.state == state);
+            let since = before.map_or(*at, |shown| shown.since);
+            self.shown = Some(Shown { sha: sha.to_owned(), state, since });
+        }
+        if is_answer(outcome, self.faults) {
+            self.asked = Some(sha.to_owned());
+        }
+        // Credentials are the team's: that they do not work now is no reason to give up.
+        if matches!(outcome, Outcome::Done | Outcome::Shown { .. } | Outcome::Refused { .. }) {
+            self.withdrawn = (state == CommitState::Pending).then(|| sha.to_owned());
+        }
+    }
+
+    fn learn_of_pull_request(&mut self, effect: &Effect, outcome: &Outcome) {
+        match (effect, outcome) {
+            // It may be another step's.
+            (Effect::Forge(ForgeEffect::FindMerge { .. }), _) => {}
+            (_, Outcome::PullRequest(found)) => {
+                self.pull_request = Some(found.clone());
+                self.has_no_pull_request = false;
+                self.heard_of_pull_request = true;
+            }
+            (Effect::Forge(ForgeEffect::FindPullRequest { .. }), Outcome::NoPullRequest) => {
+                self.has_no_pull_request = true;
+            }
+            // A definite no changes nothing: reading again would only take back what was just written down.
+            (_, Outcome::Blocked { .. } | Outcome::Conflict { certain: true, .. }) => {}
+            (
+                Effect::Forge(ForgeEffect::ClosePullRequest { .. } | ForgeEffect::MergePullRequest { .. }),
+                _,
+            ) => self.pull_request = None,
+            // Its branch has moved, or the forge had not compared it when it was read.
+            (Effect::Git(GitEffect::Commit(order)), _) if order.replaces.is_some() => {
+                self.pull_request = None
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether the forge is not asked for the same again: it has done it, or refuses to.
+fn is_answer(outcome: &Outcome, faults: u32) -> bool {
+    match outcome {
+        Outcome::Done | Outcome::Shown { .. } | Outcome::Refused { .. } => true,
+        Outcome::Blocked { .. } => faults >= KNOCKS,
+        _ => false,
+    }
+}
