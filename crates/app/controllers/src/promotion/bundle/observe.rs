@@ -30,14 +30,15 @@ pub(super) async fn observe(
     before: Option<Observation>,
 ) -> Result<Observation, Next> {
     // Before the look at the objects, so that nothing is waited for between that and the decision.
-    let seal = context.key().await.cloned();
+    let (seal, commit) = match before {
+        Some(before) => (before.seal, before.commit),
+        None => (context.key().await.cloned(), Commit::Unknown),
+    };
     let view = sight::<Kind>(context)?;
     let mut seen = Observation::of(&view, key, context, seal).ok_or(Next::Never)?;
     drop(view);
     seen.refusal = lock(remembered).refusal.clone();
-    if let Some(before) = before {
-        seen.commit = before.commit;
-    }
+    seen.commit = commit;
     if let Some(search) = seen.ask(planner::search) {
         seen.commit = look_for(context, &key.0, &search).await;
     }

@@ -45,9 +45,8 @@ fn an_instance(name: &str, bundle: &str) -> Value {
 
 /// A Graph that promotes a Bundle.
 fn a_graph(bundle: &str) -> Value {
-    let owner = json!({"apiVersion": "kardinal.io/v1alpha1", "kind": "Bundle", "name": bundle, "uid": "u"});
-    let node = json!({"id": "a", "def": {"b": "c"}});
-    object("Graph", bundle, json!({"ownerReferences": [owner], "spec": {"nodes": [node]}}))
+    let of = json!({"apiVersion": "kardinal.io/v1alpha1", "kind": "Bundle", "metadata": {"name": bundle}});
+    object("Graph", bundle, json!({"spec": {"nodes": [{"id": "bundle", "ref": of}]}}))
 }
 
 #[tokio::test]
