@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use jiff::Timestamp;
 use kardinal_api::graph::{Graph, GraphStatus};
 use kardinal_cluster::{Change, PerNamespace};
-use kardinal_planner::graph::{self as planner, Effect, MANAGER};
+use kardinal_planner::graph::{self as planner, Effect, GraphScope, MANAGER};
 use kardinal_planner::sentence::Report;
 use tokio::sync::Semaphore;
 
@@ -32,6 +32,8 @@ use routes::Routes;
 /// Runs Graphs.
 pub(crate) struct Kind {
     context: Arc<Context>,
+    /// How far Graphs reach that name no ServiceAccount.
+    scope: GraphScope,
     routes: Mutex<Routes>,
     /// The turns of each namespace's writes.
     writes: PerNamespace<Semaphore>,
@@ -60,9 +62,10 @@ const HUGE: usize = 256;
 
 impl Kind {
     /// None runs yet.
-    pub(crate) fn new(context: Arc<Context>) -> Kind {
+    pub(crate) fn new(context: Arc<Context>, scope: GraphScope) -> Kind {
         Kind {
             context,
+            scope,
             routes: Mutex::default(),
             writes: PerNamespace::default(),
             huge: PerNamespace::default(),

@@ -227,7 +227,7 @@ impl Running {
             started: Started::default(),
         };
         let Started { listeners, steps, forge } = starter.start_all();
-        let watches = vec![context.watches.clone(), context.workloads.clone()];
+        let watches = vec![context.watches.clone(), context.promotion.workloads.clone()];
         let running = Running { stop, cut, tasks, watches, steps, forge };
         running.listen(listeners, channels);
         running

@@ -4,6 +4,7 @@ mod access;
 pub(crate) mod agents;
 pub(crate) mod bundle;
 pub(crate) mod clusters;
+pub(crate) mod context;
 pub(crate) mod dialect;
 pub(crate) mod facets;
 pub(crate) mod gates_read;

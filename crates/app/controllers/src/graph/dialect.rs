@@ -9,7 +9,7 @@ pub(crate) const DIALECT: Dialect = Dialect { facets: facets::FACETS, start };
 
 fn start(starter: &mut Starter<'_>) {
     if starter.plans_here() && starter.settings.graph_controller == GraphController::Embedded {
-        let graphs = Controller::new(Kind::new(starter.context.clone()));
+        let graphs = Controller::new(Kind::new(starter.context.clone(), starter.settings.graph_scope));
         starter.start_fair(graphs, starter.settings.concurrency);
     }
 }

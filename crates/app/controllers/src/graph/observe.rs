@@ -129,7 +129,7 @@ pub(super) fn observe(kind: &Kind, key: &Key, memory: &mut Memory) -> Result<Obs
     let permissions = permissions.known((namespace, account), now);
     let world = World { view, owned_kinds: recorded, uid: uid.clone(), permissions };
     let revisions = read.revisions(&own, namespace, &uid);
-    let scope = kind.context.graph_scope;
+    let scope = kind.scope;
     let surroundings = Surroundings { changed, world };
     Ok(Observation { key: key.clone(), graph, revisions, scope, now, kinds, surroundings })
 }

@@ -27,8 +27,8 @@ pub(crate) struct Sealing {
 impl Context {
     /// The key that verifications are sealed with; else why it cannot be had now.
     pub(crate) async fn key(&self) -> Result<&Key, String> {
-        let is_agent = matches!(self.shards, Shards::Only(_));
-        let read = self.sealing.key.get_or_try_init(|| read_or_make(&self.client, is_agent)).await;
+        let is_agent = matches!(self.promotion.shards, Shards::Only(_));
+        let read = self.promotion.sealing.key.get_or_try_init(|| read_or_make(&self.client, is_agent)).await;
         read.map_err(|error| {
             format!("the Secret `{NAME}` in namespace `{SYSTEM_NAMESPACE}` cannot be had: {error}")
         })

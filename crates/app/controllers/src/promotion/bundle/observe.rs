@@ -85,7 +85,7 @@ impl Observation {
         let pipeline: Option<Pipeline> = get(view, namespace, &pipeline_name);
         let siblings = list_others(view, namespace, facets::PIPELINE, &pipeline_name, Some(name));
         let namespaces: BTreeSet<&str> =
-            planner::searched(pipeline.as_ref(), namespace, &context.policy_namespaces).collect();
+            planner::searched(pipeline.as_ref(), namespace, &context.promotion.policy_namespaces).collect();
         let mut graphs: Vec<Graph> = list(view, namespace, facets::BUNDLE, name);
         for wanted in planner::graph_names(&bundle) {
             if !graphs.iter().any(|graph| graph.metadata.name.as_ref() == Some(&wanted)) {
@@ -128,7 +128,7 @@ impl Observation {
             gates: &self.gates.iter().collect::<Vec<_>>(),
             graphs: &self.graphs.iter().collect::<Vec<_>>(),
             steps: &self.steps.iter().collect::<Vec<_>>(),
-            policy_namespaces: &self.context.policy_namespaces,
+            policy_namespaces: &self.context.promotion.policy_namespaces,
             commit: &self.commit,
             key: self.seal.as_ref().map_err(String::as_str),
             now: self.now,

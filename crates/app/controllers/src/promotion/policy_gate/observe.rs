@@ -61,7 +61,7 @@ pub(crate) struct Observation {
 impl Observation {
     /// What was seen of the gate, and the other Bundles of its Pipeline.
     fn of(view: &View, key: &Key, context: &Context) -> Option<(Observation, Vec<Bundle>)> {
-        let policy_namespaces = &context.policy_namespaces;
+        let policy_namespaces = &context.promotion.policy_namespaces;
         let (gate, place) = placed(view, &key.0, &key.1)?;
         let template = template(view, &gate);
         let bundle: Option<Bundle> = place.as_ref().and_then(|place| get(view, &key.0, &place.bundle));
@@ -95,7 +95,11 @@ impl Observation {
         let (Some(template), Some(bundle), Some(place)) = (&self.template, &self.bundle, &self.place) else {
             return Ok(());
         };
-        if !speaks_for_organisation(template, &context.policy_namespaces, created_at(&bundle.metadata)) {
+        if !speaks_for_organisation(
+            template,
+            &context.promotion.policy_namespaces,
+            created_at(&bundle.metadata),
+        ) {
             return Ok(());
         }
         let key = context.key().await?;

@@ -88,11 +88,7 @@ async fn delete_branch(
     }
 }
 
-async fn commit(
-    kind: &Kind,
-    observation: &Observation,
-    (effect, order): (&Effect, &CommitOrder),
-) -> Outcome {
+async fn commit(kind: &Kind, observation: &Observation, (effect, order): (&Effect, &CommitOrder)) -> Outcome {
     let context = &kind.context;
     let remote = match remote(kind, observation).await {
         Ok(remote) => remote,

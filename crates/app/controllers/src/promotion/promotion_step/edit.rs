@@ -140,8 +140,10 @@ impl Edits {
                 files.merge(changes, *strategy, source_path.as_deref()).map_err(stop)?;
             }
             Edit::KustomizeBuild { output, .. } => {
-                let renderer =
-                    Renderer { program: self.context.kustomize.as_deref(), reach: &self.context.reach };
+                let renderer = Renderer {
+                    program: self.context.promotion.kustomize.as_deref(),
+                    reach: &self.context.reach,
+                };
                 let rendered = renderer.render(files.tree, &files.changed, files.directory.path()).await?;
                 let place = files.directory.place(output).map_err(stop)?;
                 files.write(place, rendered).map_err(stop)?;

@@ -251,13 +251,13 @@ fn ask(
     if view.kind(&kind).is_none() {
         return Err("PolicyGates cannot be listed".to_owned());
     }
-    let policies = context.policy_namespaces.iter();
+    let policies = context.promotion.policy_namespaces.iter();
     let gates: Result<Vec<Vec<PolicyGate>>, String> =
         policies.map(|place| list_all(view, place, facets::BUNDLE, "")).collect();
     // One that cannot be read may be the one that is closed.
     let gates: Vec<PolicyGate> = gates?.into_iter().flatten().collect();
     let steps = || list(view, namespace, facets::BUNDLE, &step.spec.bundle_ref);
-    let (gates, policy_namespaces) = (gates.as_slice(), context.policy_namespaces.as_slice());
+    let (gates, policy_namespaces) = (gates.as_slice(), context.promotion.policy_namespaces.as_slice());
     let ground = Ground {
         step,
         bundle,
@@ -304,12 +304,12 @@ async fn look(
     let cluster = step.spec.health.as_ref().and_then(|health| health.cluster.as_deref());
     let remote = match cluster {
         None => None,
-        Some(secret) => match context.clusters.reach(&key.0, secret).await {
+        Some(secret) => match context.promotion.clusters.reach(&key.0, secret).await {
             Ok(remote) => Some(remote),
             Err(why) => return Ok(health::unknown(&step.spec, why)),
         },
     };
-    let watches = remote.as_ref().map_or(&context.workloads, |remote| &remote.watches);
+    let watches = remote.as_ref().map_or(&context.promotion.workloads, |remote| &remote.watches);
     let kinds = health::kinds(&step.spec);
     for one in &kinds {
         watches.ensure(one);
@@ -362,7 +362,8 @@ fn limit(context: &Context, own: &str, step: &PromotionStep, chosen: Chosen) -> 
     let view = context.watches.view([&pipelines]);
     let is_home =
         |namespace: &str| view.kind(&pipelines).is_some_and(|all| all.list(Some(namespace)).next().is_some());
-    let (environment, named) = (step.spec.environment.as_str(), context.health_namespaces.as_deref());
+    let (environment, named) =
+        (step.spec.environment.as_str(), context.promotion.health_namespaces.as_deref());
     Sight { own, environment, named, is_home: &is_home }.limit(chosen)
 }
 

@@ -24,7 +24,7 @@ pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) ->
     if let Err(refused) = context.reach.check_url(&call.url) {
         return Outcome::Blocked { message: refused.into() };
     }
-    let mut request = context.http.post(&call.url).json(&call.body);
+    let mut request = context.promotion.http.post(&call.url).json(&call.body);
     if let Ok(timeout) = call.timeout.try_into() {
         request = request.timeout(timeout);
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::promotion::{bundle, pipeline, policy_gate, promotion_step};
-use crate::{LocalForge, PACE, forge, graph};
+use crate::{GraphScope, LocalForge, PACE, forge, graph};
 use bench::{Bench, ORGANISATION, object};
 
 fn a_pipeline(limit: u32) -> Value {
@@ -110,7 +110,7 @@ async fn bundles_hear_of_newer_ones_and_of_what_promotes_them() {
 
 #[tokio::test]
 async fn graphs_hear_of_themselves_and_nobody_waits_for_definitions() {
-    let mut bench = Bench::new(graph::Kind::new).await;
+    let mut bench = Bench::new(|context| graph::Kind::new(context, GraphScope::default())).await;
     let revision = json!({"graphName": "v1", "generation": 1, "hash": "h", "nodes": []});
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
