@@ -13,6 +13,7 @@ mod removal;
 mod starting;
 mod tasks;
 mod verifying;
+mod words;
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,165 @@
+//! One situation, told in four places: the step, its Bundle, `kardinal explain` and the pull request say the same.
+
+use kardinal_api::kardinal::{BUNDLE_LABEL, ENVIRONMENT_LABEL, PIPELINE_LABEL, Pipeline};
+use kardinal_planner::condition;
+use kardinal_planner::why::{Wait, WaitOn, Who};
+
+use super::*;
+use crate::bundle::{self, Commit, READY, translate};
+use crate::explain::{Promotion, World, explain};
+
+/// A Saturday.
+const WEEKEND: &str = "2026-04-18T14:00:00Z";
+/// When the gate opens.
+const MONDAY: &str = "2026-04-20T00:00:00Z";
+const GATE: &str = "my-app-no-weekends";
+
+/// `prod` of `staging` and `prod`, with a gate that is closed on weekends.
+fn scene(status: Value) -> Scene {
+    let mut scene = Scene::reviewed().with_gate(GATE, status);
+    let gate = scene.gates.get_mut(GATE).unwrap();
+    gate.metadata.namespace = Some("default".to_owned());
+    gate.spec.expression = "!schedule.isWeekend".to_owned();
+    let bundle = scene.bundle.as_mut().unwrap();
+    bundle.metadata.uid = Some("uid".to_owned());
+    bundle.metadata.labels = Some([(PIPELINE_LABEL.to_owned(), "my-app".to_owned())].into());
+    let labels = gate.metadata.labels.as_mut().unwrap();
+    labels.insert("kardinal.io/scope".to_owned(), "team".to_owned());
+    labels.insert(BUNDLE_LABEL.to_owned(), "my-app-v1-29-0".to_owned());
+    labels.insert(ENVIRONMENT_LABEL.to_owned(), "prod".to_owned());
+    scene
+}
+
+fn closed(now: &str) -> Value {
+    json!({
+        "ready": false, "reason": "schedule.isWeekend = true", "nextChangeAt": MONDAY, "lastEvaluatedAt": now,
+    })
+}
+
+/// What the step, its Bundle and `explain` say.
+struct Told {
+    step: PromotionStepStatus,
+    bundle: kardinal_api::kardinal::BundleStatus,
+    explained: Promotion,
+}
+
+impl Told {
+    fn bundle_says(&self) -> &str {
+        &condition::find(&self.bundle.conditions, READY).unwrap().message
+    }
+
+    /// What each of them waits for of a kind.
+    fn waits(&self, on: WaitOn) -> [&Wait; 3] {
+        let all = [&self.step.waits, &self.bundle.waits, &self.explained.waits];
+        all.map(|waits| waits.iter().find(|wait| wait.on == on).unwrap())
+    }
+
+    /// They all mean the same: the thing, how it stands, whose turn it is and until when.
+    #[track_caller]
+    fn agrees(&self, on: WaitOn) -> Wait {
+        let [step, bundle, explained] = self.waits(on);
+        for other in [bundle, explained] {
+            assert_eq!((&other.reason, other.who, other.until), (&step.reason, step.who, step.until));
+            assert_eq!(other.subject, step.subject);
+        }
+        assert_eq!(bundle.detail, step.detail);
+        step.clone()
+    }
+}
+
+fn told(scene: &Scene) -> Told {
+    let pipeline: Pipeline = from(json!({
+        "apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline",
+        "metadata": {"name": "my-app", "namespace": "default"},
+        "spec": {
+            "git": {"url": "https://github.com/myorg/gitops-repo"},
+            "environments": [{"name": "staging"}, {"name": "prod", "approval": "pr-review"}],
+        },
+    }));
+    let mut bundle = scene.bundle.clone().unwrap();
+    let gates: Vec<PolicyGate> = scene.gates.values().cloned().collect();
+    let gate_references: Vec<&PolicyGate> = gates.iter().collect();
+    let graph = translate(&bundle, &pipeline, &[], &[], &[]).unwrap();
+    let status = bundle::plan(&bundle::Snapshot {
+        bundle: &bundle,
+        pipeline: Some(&pipeline),
+        siblings: &[],
+        gates: &gate_references,
+        graphs: &[&graph],
+        steps: &[&scene.step],
+        policy_namespaces: &[],
+        commit: &Commit::Found,
+        key: Ok(&scene.key),
+        now: scene.now,
+    })
+    .status
+    .unwrap();
+    bundle.status = Some(status.clone());
+    let explanation = explain(
+        &World {
+            pipeline: &pipeline,
+            bundles: &[bundle],
+            steps: std::slice::from_ref(&scene.step),
+            gates: &gates,
+            policy_namespaces: &[],
+            graphs: &[graph],
+            agents: &[],
+            now: scene.now,
+        },
+        Some("prod"),
+    );
+    let explained = explanation.environments.into_iter().next().unwrap();
+    Told { step: scene.status(), bundle: status, explained }
+}
+
+#[test]
+fn a_closed_gate_is_told_alike_before_anything_has_begun() {
+    let mut scene = scene(closed(WEEKEND));
+    scene.now = time(WEEKEND);
+    scene.plan();
+    let told = told(&scene);
+    assert_eq!(scene.message(), "held by gate `no-weekends`: schedule.isWeekend = true");
+    assert_eq!(told.bundle_says(), format!("`prod`: {}", scene.message()));
+    assert_eq!(told.explained.result, "BLOCKED by no-weekends");
+    let wait = told.agrees(WaitOn::Gate);
+    assert_eq!((wait.who, wait.until), (Who::Time, Some(time(MONDAY))));
+    assert_eq!(told.waits(WaitOn::Gate)[2].detail, wait.detail);
+}
+
+#[test]
+fn a_gate_that_closes_holds_the_pull_request_in_all_places_alike() {
+    let mut scene = scene(json!({"ready": true, "lastEvaluatedAt": NOW})).opened();
+    scene.now = time(WEEKEND);
+    let status = scene.gates.get_mut(GATE).unwrap();
+    status.status = from(closed(WEEKEND));
+    let body = loop {
+        match scene.effect() {
+            Effect::Forge(ForgeEffect::UpdatePullRequest { body, .. }) => break body,
+            other => _ = scene.tell(&other, Outcome::Done),
+        }
+    };
+    let mut scene = scene.kept();
+    scene.plan();
+    let told = told(&scene);
+    let url = scene.status().pr_url.unwrap();
+    assert_eq!(scene.message(), "PR #7 waits: held by no-weekends");
+    assert_eq!(told.bundle_says(), format!("`prod`: {} (the pull request {url})", scene.message()));
+    assert_eq!(told.explained.result, "BLOCKED by no-weekends");
+    let wait = told.agrees(WaitOn::Gate);
+    assert_eq!(wait.until, Some(time(MONDAY)));
+    assert!(body.contains(&format!("| no-weekends | team | FAIL | {} |", wait.detail)), "{body}");
+    told.agrees(WaitOn::PullRequest);
+}
+
+#[test]
+fn a_pull_request_that_awaits_a_person_is_told_alike() {
+    let mut scene = scene(json!({"ready": true, "lastEvaluatedAt": NOW})).opened().kept();
+    scene.plan();
+    let told = told(&scene);
+    let url = scene.status().pr_url.unwrap();
+    assert_eq!(scene.message(), "waiting for PR #7 to be merged");
+    assert_eq!(told.bundle_says(), format!("`prod`: {} (the pull request {url})", scene.message()));
+    assert_eq!(told.explained.result, "WAITING for PR #7 to be merged");
+    let wait = told.agrees(WaitOn::PullRequest);
+    assert_eq!((wait.who, wait.subject.url), (Who::Person, Some(url)));
+}
