@@ -24,8 +24,9 @@ lint: ## Checks the format and the lints
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-crds: ## Writes deploy/ and docs/reference/kinds.md anew from the types
+crds: ## Writes deploy/, docs/reference/kinds.md and docs/reference/explain.schema.json anew from the types
 	$(CARGO) run --quiet --locked -p kardinal-api --example generate-crds
+	$(CARGO) run --quiet --locked -p kardinal-promotion --example generate-explain-schema
 
 bench-ground: ## Compares the embedded server with kube-apiserver + etcd, and measures gates and Graphs
 	$(CARGO) build --profile bench --locked --bin kardinal

@@ -6,6 +6,7 @@ mod choose;
 mod gates;
 mod outside;
 mod present;
+mod schema;
 mod text;
 mod waits;
 
@@ -19,6 +20,7 @@ use kardinal_api::kardinal::{
 };
 use kardinal_object::name_of;
 pub use kardinal_planner::why::{Subject, Wait, WaitOn, Who};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::bundle::Route;
@@ -26,6 +28,7 @@ use crate::shard::Agent;
 
 pub use gates::told_organisation;
 pub use outside::remedy;
+pub use schema::schema;
 pub use text::{display_version, roughly, shell_word};
 
 /// What was seen of one Pipeline. Objects of other Pipelines may be among it; they are passed over.
@@ -50,7 +53,7 @@ pub struct World<'a> {
 }
 
 /// Where the promotions of one Pipeline stand.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// The Pipeline.
@@ -58,16 +61,18 @@ pub struct Explanation {
     /// Its namespace.
     pub namespace: String,
     /// When this was said.
+    #[schemars(schema_with = "schema::timestamp")]
     pub now: Timestamp,
     /// The environments, each after those before it.
     pub environments: Vec<Promotion>,
     /// The first instant after now at which something in it changes although no object does.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::timestamp")]
     pub next_change: Option<Timestamp>,
 }
 
 /// Where the promotion to one environment stands.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Promotion {
     /// The environment.
@@ -101,7 +106,7 @@ pub struct Promotion {
 }
 
 /// What an environment has, healthy or not.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Present {
     /// The type of the Bundle.
@@ -115,6 +120,7 @@ pub struct Present {
     pub deleted: bool,
     /// When the environment was found healthy with it. Absent: it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::timestamp")]
     pub verified_at: Option<Timestamp>,
     /// Why nothing proves that it runs there.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,7 +128,7 @@ pub struct Present {
 }
 
 /// The answer in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Outcome {
     /// Nothing is on its way.
@@ -154,7 +160,7 @@ impl Outcome {
 }
 
 /// A gate and its answer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Gate {
     /// The name of the template.
@@ -179,17 +185,19 @@ pub struct Gate {
     pub pause: bool,
     /// When a closed gate opens by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::timestamp")]
     pub eta: Option<Timestamp>,
     /// What that is computed from, or why there is no such time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub basis: Option<String>,
     /// The next instant at which the answer changes by itself, in either direction.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::timestamp")]
     pub changes_at: Option<Timestamp>,
 }
 
 /// The answer of a gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum GateVerdict {
     /// It is open.

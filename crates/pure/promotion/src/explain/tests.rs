@@ -8,7 +8,9 @@ use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline, PolicyGate, PromotionStep};
 use serde_json::{Value, json};
 
-use super::{Explanation, GateVerdict, Outcome, WaitOn, World, display_version, explain, remedy, roughly};
+use super::{
+    Explanation, GateVerdict, Outcome, WaitOn, World, display_version, explain, remedy, roughly, schema,
+};
 use crate::bundle::translate;
 use crate::promotion_step::why;
 
@@ -747,4 +749,34 @@ fn a_gate_with_a_name_that_no_label_holds_is_asked_as_its_template_is_now() {
     let rows: Vec<(&str, GateVerdict)> =
         explanation.environments[0].gates.iter().map(|gate| (gate.name.as_str(), gate.verdict)).collect();
     assert_eq!(rows, [(name.as_str(), GateVerdict::Fail)]);
+}
+
+#[test]
+fn the_schema_is_fresh_and_describes_what_is_printed() {
+    let written = include_str!("../../../../../docs/reference/explain.schema.json");
+    assert_eq!(schema().unwrap(), written, "docs/reference/explain.schema.json is old: run `make crds`");
+    let schema: Value = serde_json::from_str(written).unwrap();
+    let scene = Scene::at_the_gates();
+    let mut printed = vec![(serde_json::to_value(scene.explain("prod")).unwrap(), &schema)];
+    // Every field that is printed is described, and every field that is required is printed.
+    while let Some((value, described)) = printed.pop() {
+        let described = match described["$ref"].as_str() {
+            Some(name) => schema.pointer(name.trim_start_matches('#')).unwrap(),
+            None => described,
+        };
+        match value {
+            Value::Object(fields) => {
+                for name in described["required"].as_array().into_iter().flatten() {
+                    assert!(fields.contains_key(name.as_str().unwrap()), "{name} is missing in {fields:?}");
+                }
+                for (name, field) in fields {
+                    let described = &described["properties"][&name];
+                    assert!(described.is_object(), "{name} is not described");
+                    printed.push((field, described));
+                }
+            }
+            Value::Array(items) => printed.extend(items.into_iter().map(|item| (item, &described["items"]))),
+            _ => {}
+        }
+    }
 }
