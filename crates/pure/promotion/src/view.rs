@@ -9,6 +9,7 @@ pub mod doctor;
 mod gates;
 mod history;
 mod pipelines;
+mod simulation;
 mod steps;
 
 pub use bundles::{BundleRow, bundle_row, bundles};
@@ -16,4 +17,5 @@ pub use diff::{Difference, compare, diff};
 pub use gates::{GateKind, GateRow, gate_problems, gate_row, gates};
 pub use history::{GateTally, Past, PastOutcome, Rejection, history};
 pub use pipelines::{Also, EnvironmentCell, Incoming, PipelineRow, Pipelines, pipelines};
+pub use simulation::{GateAnswer, Simulation, SimulationQuestion, SimulationResult, simulate};
 pub use steps::{RowKind, StepObjects, StepRow, Steps, steps};
