@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    fn pipeline(url: &str, condition: &serde_json::Value) -> Pipeline {
+    fn pipeline(url: &str, waits: &serde_json::Value) -> Pipeline {
         let task = json!({"uses": "tell", "config": {"secretRef": {"name": "ci-token", "key": "hook"}}});
         serde_json::from_value(json!({
             "apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline",
@@ -115,21 +115,14 @@ mod tests {
                     {"name": "dev", "steps": [task]}, {"name": "prod", "health": {"cluster": "eu"}, "steps": [task]},
                 ],
             },
-            "status": {"conditions": [condition]},
+            "status": {"waits": waits},
         }))
         .unwrap()
     }
 
-    fn condition(status: &str, message: &str) -> serde_json::Value {
-        json!({
-            "type": "SecretsFound", "status": status, "reason": "SecretMissing", "message": message,
-            "lastTransitionTime": "2026-04-09T10:00:00Z",
-        })
-    }
-
     #[test]
     fn secrets_of_git_clusters_and_tasks_are_looked_for_with_their_keys() {
-        let found = condition("True", "all Secrets exist");
+        let found = json!([]);
         let wanted = |url: &str| -> Vec<String> {
             let pipeline = pipeline(url, &found);
             wanted_secrets(&pipeline)
@@ -145,11 +138,13 @@ mod tests {
 
     #[test]
     fn a_secret_is_judged_by_what_is_seen_of_it() {
-        let found = condition("True", "all Secrets exist");
-        let lost =
-            condition("False", "the Secret `ci-token` does not exist in namespace `team-a`: create it");
+        let found = json!([]);
+        let lost = json!([{
+            "on": "action", "who": "person", "reason": "SecretMissing",
+            "subject": {"kind": "Secret", "name": "ci-token"},
+        }]);
         let keys = |keys: &[&str]| SecretSeen::Keys(keys.iter().map(|key| (*key).to_owned()).collect());
-        for (condition, secret, seen, mark, words) in [
+        for (waits, secret, seen, mark, words) in [
             (&found, "ci-token", keys(&["hook"]), Mark::Ok, "exists"),
             (&found, "ci-token", keys(&["token"]), Mark::Fail, "does not have the key `hook`"),
             (&found, "ci-token", SecretSeen::Nothing, Mark::Fail, "does not exist"),
@@ -157,7 +152,7 @@ mod tests {
             (&lost, "ci-token", SecretSeen::Refused, Mark::Fail, "does not exist"),
             (&lost, "eu", SecretSeen::Refused, Mark::Warn, "may not be read by you"),
         ] {
-            let pipeline = pipeline("https://git.example/a.git", condition);
+            let pipeline = pipeline("https://git.example/a.git", waits);
             let told = judged(&pipeline, &WantedSecret { name: secret, keys: vec!["hook"] }, &seen);
             assert_eq!(told.mark, mark, "{told:?}");
             assert!(told.detail.contains(words), "{told:?}");
