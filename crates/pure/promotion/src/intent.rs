@@ -27,12 +27,12 @@ mod tests;
 mod wish;
 
 pub use chosen::chosen;
-pub use create::{NewBundle, create_bundle, skip};
+pub use create::{NewBundle, commit_of, create_bundle, skip};
 pub use error::Error;
 pub use gate::{Resumption, freeze_name, pause, resume};
 pub use history::{FORCE, History, Objection};
 pub(crate) use history::{came, carries_kind, ended_at, entry, is_under_way, presents};
-pub use init::{InitConfig, InitGit, init};
+pub use init::{InitConfig, InitGit, init, organisations_gates};
 pub use known::{bundle_named, environment_named, only_pipeline, pipeline_named, pipelines_with};
 pub use names::{check_name, check_namespace, check_shard};
 pub use ordered::{Coming, Ordered};

@@ -237,6 +237,17 @@ fn has_capitals(repository: &str) -> bool {
     path.contains(|letter: char| letter.is_ascii_uppercase())
 }
 
+/// A commit as people write it, `https://example.com/repo@abc123`; the last `@` counts, for a URL may have one of its own.
+pub fn commit_of(text: &str) -> Result<GitCommit, Problem> {
+    match text.rsplit_once('@') {
+        Some((repository, sha)) if !repository.is_empty() && !sha.is_empty() && !sha.contains(['/', ':']) => {
+            Ok(GitCommit { repository: repository.to_owned(), sha: sha.to_owned(), message: None })
+        }
+        _ => Err(Problem::new("gitCommit", "it is not a repository and a commit")
+            .hint("write it as `https://github.com/myorg/app-config@abc123def456`")),
+    }
+}
+
 fn check_commit(commit: &GitCommit) -> Result<(), Problem> {
     let hex = commit.sha.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !(7..=64).contains(&commit.sha.len()) || !hex {

@@ -1,12 +1,13 @@
 //! A Pipeline from a few lines.
 
 use kardinal_api::kardinal::{
-    Approval, Environment, GitProvider, Pipeline, PipelineGit, PipelineSpec, SecretReference, Update,
-    UpdateStrategy,
+    Approval, Bundle, BundleSpec, BundleType, Environment, GitProvider, Pipeline, PipelineGit, PipelineSpec,
+    PolicyGate, SecretReference, Update, UpdateStrategy,
 };
+use kardinal_policy::Scope;
 use serde::Deserialize;
 
-use crate::bundle::Route;
+use crate::bundle::{Route, Templates};
 use kardinal_planner::problem::Problem;
 
 /// The few lines that `kardinal init` reads.
@@ -92,6 +93,26 @@ pub fn init(config: &InitConfig, namespace: &str) -> Result<Pipeline, Problem> {
     let mut pipeline = Pipeline::new(&config.app, spec);
     pipeline.metadata.namespace = Some(namespace.to_owned());
     Ok(pipeline)
+}
+
+/// The organisation's gates that will guard a Pipeline, each named once, in the order of the environments. `gates` are
+/// those of the Pipeline's namespace and of the policy namespaces.
+pub fn organisations_gates<'a>(
+    pipeline: &'a Pipeline,
+    gates: &[&'a PolicyGate],
+    policy_namespaces: &[String],
+) -> Vec<&'a str> {
+    let version = Bundle::new("", BundleSpec { kind: Some(BundleType::Image), ..BundleSpec::default() });
+    let templates = Templates::collect(pipeline, &version, gates, policy_namespaces);
+    let mut names: Vec<&str> = Vec::new();
+    for environment in &pipeline.spec.environments {
+        for template in templates.guarding(&environment.name) {
+            if template.scope == Scope::Org && !names.contains(&template.name()) {
+                names.push(template.name());
+            }
+        }
+    }
+    names
 }
 
 fn check_name(field: &str, name: &str) -> Result<(), Problem> {

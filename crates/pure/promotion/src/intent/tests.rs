@@ -124,6 +124,17 @@ fn commits_make_config_bundles() {
 }
 
 #[test]
+fn a_commit_is_split_at_the_last_at_sign() {
+    let parsed = |text: &str| commit_of(text).map(|commit| (commit.repository, commit.sha)).ok();
+    let pair = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
+    assert_eq!(parsed("https://h/r@abc1234"), pair("https://h/r", "abc1234"));
+    assert_eq!(parsed("git@h:r@abc1234"), pair("git@h:r", "abc1234"));
+    for wrong in ["", "abc1234", "@abc", "https://h/r@", "git@github.com:myorg/r"] {
+        assert_eq!(parsed(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
 fn the_intent_is_checked_where_the_pipeline_is_known() {
     let pipeline = pipeline();
     let with = |target, skip: &[String]| {
@@ -336,6 +347,28 @@ fn a_pipeline_from_a_few_lines() {
     assert_eq!(approvals("[dev, prod-eu, prod-us]"), [false, true, true]);
     assert_eq!(approvals("[test, live]"), [false, true]);
     assert_eq!(approvals("[prod, after]"), [true, false]);
+}
+
+#[test]
+fn the_organisations_gates_of_a_pipeline_are_named_once() {
+    let gate = |namespace: &str, name: &str, environments: &str| -> PolicyGate {
+        yaml(&format!(
+            "metadata: {{name: {name}, namespace: {namespace}, labels: {{kardinal.io/scope: org}}}}\n\
+             spec: {{expression: 'true', appliesTo: {environments}}}"
+        ))
+    };
+    let gates = [
+        gate("platform", "weekend", "[staging, prod]"),
+        gate("platform", "soak", "[prod]"),
+        gate("platform", "elsewhere", "[live]"),
+        gate("default", "own", "[prod]"),
+    ];
+    let named = |gates: &[PolicyGate], namespaces: &[String]| -> Vec<String> {
+        let (pipeline, gates) = (pipeline(), gates.iter().collect::<Vec<_>>());
+        organisations_gates(&pipeline, &gates, namespaces).into_iter().map(str::to_owned).collect()
+    };
+    assert_eq!(named(&gates, &["platform".to_owned()]), ["weekend", "soak"]);
+    assert!(named(&gates, &[]).is_empty() && named(&[], &["platform".to_owned()]).is_empty());
 }
 
 #[test]

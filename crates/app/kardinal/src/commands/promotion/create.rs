@@ -4,17 +4,17 @@ use std::pin::pin;
 
 use futures::StreamExt as _;
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Bundle, BundlePhase, GitCommit, PIPELINE_LABEL, Pipeline, Provenance};
-use kardinal_promotion::bundle::{is_finished, why};
+use kardinal_api::kardinal::{Bundle, BundlePhase, PIPELINE_LABEL, Pipeline, Provenance};
+use kardinal_promotion::bundle::{is_finished, phase_of, why};
 use kardinal_promotion::explain::display_version;
-use kardinal_promotion::intent::{NewBundle, SOURCE_ANNOTATION, create_bundle, environment_named};
+use kardinal_promotion::intent::{NewBundle, SOURCE_ANNOTATION, commit_of, create_bundle, environment_named};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::watch_object;
 
 use crate::args::{CreateArguments, CreateBundleArguments, CreateCommand};
 use crate::failure::{Failure, Kind};
 use crate::output::{self, Progress};
-use crate::server::{Server, refused};
+use crate::server::{Server, refused, wrong_flag};
 
 /// Runs the subcommand.
 pub(crate) fn run(arguments: CreateArguments) -> anyhow::Result<()> {
@@ -54,12 +54,13 @@ fn order(
         author: arguments.author.clone(),
         ..Provenance::default()
     };
+    let git_commit = arguments.git_commit.as_deref().map(commit_of).transpose();
     let new = NewBundle {
         pipeline: &arguments.pipeline,
         namespace,
         known: pipeline,
         images: &images,
-        git_commit: arguments.git_commit.as_deref().map(commit).transpose()?,
+        git_commit: git_commit.map_err(|problem| wrong_flag("--git-commit", problem))?,
         provenance: (provenance != Provenance::default()).then_some(provenance),
         target: arguments.target.as_deref(),
         skip: &arguments.skip,
@@ -74,30 +75,15 @@ fn order(
     Ok(bundle)
 }
 
-/// `https://example.com/repo@abc123`; the last `@` counts, for a URL may have one of its own.
-fn commit(text: &str) -> Result<GitCommit, Failure> {
-    match text.rsplit_once('@') {
-        Some((repository, sha)) if !repository.is_empty() && !sha.is_empty() && !sha.contains(['/', ':']) => {
-            Ok(GitCommit { repository: repository.to_owned(), sha: sha.to_owned(), message: None })
-        }
-        _ => Err(Failure::new(Kind::Usage, "--git-commit: it is not a repository and a commit")
-            .hint("write it as `https://github.com/myorg/app-config@abc123def456`")),
-    }
-}
-
 /// The type follows from the content; one that was given must agree.
 fn check_type(arguments: &CreateBundleArguments, bundle: &Bundle) -> Result<(), Failure> {
     let found = bundle.spec.kind();
     match arguments.kind.map(|kind| kind.kind()) {
         Some(wanted) if wanted != found => {
-            let word = |kind| format!("{kind:?}").to_lowercase();
+            let (found, wanted) = (found.as_str(), wanted.as_str());
             Err(Failure::new(
                 Kind::Usage,
-                format!(
-                    "--type: what is given makes a Bundle of type `{}`, not `{}`",
-                    word(found),
-                    word(wanted)
-                ),
+                format!("--type: what is given makes a Bundle of type `{found}`, not `{wanted}`"),
             )
             .hint("`image` needs `--image`, `config` needs `--git-commit`, `mixed` needs both"))
         }
@@ -129,7 +115,7 @@ pub(super) async fn wait(server: &Server, bundle: &Bundle) -> anyhow::Result<()>
         match states.next().await {
             Some(Ok(Some(seen))) => {
                 progress.say(why(&seen).unwrap_or("waiting for the controllers"));
-                if seen.status.as_ref().and_then(|status| status.phase).is_some_and(is_finished) {
+                if phase_of(&seen).is_some_and(is_finished) {
                     break Some(seen);
                 }
             }
@@ -142,7 +128,7 @@ pub(super) async fn wait(server: &Server, bundle: &Bundle) -> anyhow::Result<()>
         return Err(Failure::new(Kind::NotFound, format!("Bundle `{name}` was deleted")).into());
     };
     let message = why(&bundle).unwrap_or_default();
-    let phase = bundle.status.as_ref().and_then(|status| status.phase);
+    let phase = phase_of(&bundle);
     let kind = match phase {
         Some(BundlePhase::Verified) => {
             output::remark(&format!("Bundle \"{name}\" has arrived: {message}"));
@@ -151,27 +137,11 @@ pub(super) async fn wait(server: &Server, bundle: &Bundle) -> anyhow::Result<()>
         Some(BundlePhase::SkipDenied) => Kind::Refused,
         _ => Kind::Failed,
     };
-    let phase = phase.map(|phase| format!("{phase:?}")).unwrap_or_default();
+    let phase = phase.map(|phase| phase.as_str()).unwrap_or_default();
     let failure = Failure::new(kind, format!("Bundle `{name}` is {phase}: {message}"));
     Err(match pipeline {
         Some(pipeline) => failure.hint(format!("`kardinal explain {pipeline}` tells more")),
         None => failure,
     }
     .into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::commit;
-
-    #[test]
-    fn a_commit_is_split_at_the_last_at_sign() {
-        let parsed = |text: &str| commit(text).map(|commit| (commit.repository, commit.sha)).ok();
-        let pair = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
-        assert_eq!(parsed("https://h/r@abc1234"), pair("https://h/r", "abc1234"));
-        assert_eq!(parsed("git@h:r@abc1234"), pair("git@h:r", "abc1234"));
-        for wrong in ["", "abc1234", "@abc", "https://h/r@", "git@github.com:myorg/r"] {
-            assert_eq!(parsed(wrong), None, "{wrong}");
-        }
-    }
 }

@@ -1,8 +1,7 @@
 //! `kardinal init`: a Pipeline from a few lines, or the Graph of a Pipeline.
 
-use kardinal_api::kardinal::{Bundle, BundleSpec, BundleType, Pipeline, PolicyGate};
-use kardinal_policy::Scope;
-use kardinal_promotion::bundle::{Templates, export_graph};
+use kardinal_api::kardinal::{Pipeline, PolicyGate};
+use kardinal_promotion::bundle::export_graph;
 use kardinal_promotion::intent::{self, InitConfig};
 
 use crate::args::{InitArguments, InitMode, OutputFormat};
@@ -53,16 +52,7 @@ fn told(
     let count = environments.len();
     let plural = if count == 1 { "" } else { "s" };
     let gates: Vec<&PolicyGate> = gates.iter().collect();
-    let version = Bundle::new("", BundleSpec { kind: Some(BundleType::Image), ..BundleSpec::default() });
-    let templates = Templates::collect(pipeline, &version, &gates, policy_namespaces);
-    let mut org: Vec<&str> = Vec::new();
-    for name in &environments {
-        for template in templates.guarding(name) {
-            if template.scope == Scope::Org && !org.contains(&template.name()) {
-                org.push(template.name());
-            }
-        }
-    }
+    let org = intent::organisations_gates(pipeline, &gates, policy_namespaces);
     let injected = match org.as_slice() {
         [] => "no org PolicyGates apply".to_owned(),
         [one] => format!("1 org PolicyGate will be injected: {one}"),
