@@ -54,22 +54,23 @@ impl Verdict {
         }
     }
 
-    /// The gate of this name lets nobody pass. It may open by itself.
-    pub fn closed(gate: &str, reason: impl Into<String>, opens_at: Option<Timestamp>) -> Verdict {
-        let (decision, who) = match opens_at {
-            Some(_) => (Decision::Wait, Who::Time),
-            None => (Decision::Deny, Who::Person),
-        };
-        let reason = reason.into();
-        let wait = Wait::new(WaitOn::Gate, CLOSED, Subject::object(KIND, gate), who).detail(reason.as_str());
+    /// It lets nobody pass before what is waited for has come; when the time brings that, it opens by itself.
+    pub fn held(wait: Wait) -> Verdict {
         Verdict {
-            decision,
-            reason,
-            why: vec![Wait { until: opens_at, ..wait }],
-            satisfied_at: opens_at,
-            next_change: opens_at,
+            decision: if wait.until.is_some() { Decision::Wait } else { Decision::Deny },
+            reason: wait.detail.clone(),
+            satisfied_at: wait.until,
+            next_change: wait.until,
+            why: vec![wait],
             overridden: None,
         }
+    }
+
+    /// The gate of this name lets nobody pass. It may open by itself.
+    pub fn closed(gate: &str, reason: impl Into<String>, opens_at: Option<Timestamp>) -> Verdict {
+        let who = if opens_at.is_some() { Who::Time } else { Who::Person };
+        let wait = Wait::new(WaitOn::Gate, CLOSED, Subject::object(KIND, gate), who).detail(reason);
+        Verdict::held(Wait { until: opens_at, ..wait })
     }
 
     /// What the gate of this name says cannot be found out. At a later time it may be open.

@@ -63,7 +63,7 @@ pub(super) fn blocker(snapshot: &Snapshot<'_>) -> Option<Wait> {
 /// The gates that are closed, by the names that people know.
 pub(super) fn closed(snapshot: &Snapshot<'_>) -> Vec<Wait> {
     let closed = required(snapshot).filter(|gate| !gate.is_open(snapshot.step, snapshot.now));
-    closed.flat_map(|gate| gate.waits()).collect()
+    closed.map(|gate| gate.wait()).collect()
 }
 
 /// What the gates said at the moment the promotion passed them.
@@ -316,21 +316,17 @@ impl<'a> Gate<'a> {
     }
 
     /// What is waited for while it is closed.
-    fn waits(&self) -> Vec<Wait> {
+    fn wait(&self) -> Wait {
+        let title = self.title();
         match self.source {
-            Source::Organisation(answer) => answer.verdict.why.clone(),
-            Source::Instance(None) => {
-                vec![why::gate(self.title(), why::reason::MISSING, "it does not exist")]
+            Source::Organisation(answer) => answer.wait(),
+            Source::Instance(None) => why::gate(title, why::reason::MISSING, "it does not exist"),
+            Source::Instance(Some(gate)) => {
+                let reason = self.reason().or(gate.spec.message.as_deref()).unwrap_or("it is closed");
+                let opens_at = gate.status.as_ref().and_then(|status| status.next_change_at);
+                why::closed(title, reason, opens_at)
             }
-            Source::Instance(Some(gate)) => vec![self.closed(gate)],
         }
-    }
-
-    /// What is waited for while an instance says no.
-    fn closed(&self, gate: &PolicyGate) -> Wait {
-        let reason = self.reason().or(gate.spec.message.as_deref()).unwrap_or("it is closed");
-        let opens_at = gate.status.as_ref().and_then(|status| status.next_change_at);
-        why::closed(self.title(), reason, opens_at)
     }
 
     /// The answer in one word.
@@ -363,7 +359,7 @@ impl<'a> Gate<'a> {
             return Some(why::gate(title, why::reason::NOT_ASKED, "it was not evaluated yet"));
         };
         if !is_ready(gate) {
-            return Some(self.closed(gate));
+            return Some(self.wait());
         }
         let longest = freshness(&gate.spec);
         let age = now.duration_since(asked);

@@ -135,6 +135,13 @@ impl Organisation {
     }
 }
 
+impl Answer {
+    /// What is waited for while it is closed.
+    pub(super) fn wait(&self) -> Wait {
+        why::closed(&self.name, &self.verdict.reason, self.verdict.satisfied_at)
+    }
+}
+
 impl Asked {
     fn answer(&self, bundle: &Bundle, previous: Option<&Bundle>, now: Timestamp) -> Answer {
         let Asked { template, environment, approval, upstreams } = self;
@@ -297,7 +304,7 @@ pub(super) fn blocker(snapshot: &Snapshot<'_>) -> Option<Wait> {
         Ok(organisation) => organisation,
         Err(unknown) => return Some(why::unknown_gates(unknown)),
     };
-    organisation.answers().iter().find_map(|answer| answer.verdict.why.first()).cloned()
+    organisation.answers().iter().find(|answer| !answer.verdict.is_open()).map(Answer::wait)
 }
 
 /// The plan of a step that cannot know what the organisation says, and so does nothing at all.
