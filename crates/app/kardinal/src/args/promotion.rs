@@ -14,7 +14,7 @@ mod promote;
 mod resume;
 mod rollback;
 
-pub(crate) use create::{CreateArguments, CreateBundleArguments, CreateCommand, TypeChoice};
+pub(crate) use create::{CreateArguments, CreateBundleArguments, CreateCommand};
 pub(crate) use diff::DiffArguments;
 pub(crate) use explain::ExplainArguments;
 pub(crate) use get::{GetArguments, GetCommand, Watch};
