@@ -51,10 +51,11 @@ pub(super) fn body(snapshot: &Snapshot<'_>, bundle: &Bundle, status: &PromotionS
     let (pipeline, environment) = (escape(&spec.pipeline), escape(&spec.environment));
     text.push_str(&format!("## Promotion: {pipeline} {} to {environment}\n\n", escape(&version(bundle))));
     text.push_str(&format!("As of {}.\n\n", snapshot.now.strftime("%Y-%m-%d %H:%M UTC")));
-    if let Some(hold) = &snapshot.hold {
-        let since = hold.since.map(|since| format!(" since {}", since.strftime("%Y-%m-%d %H:%M UTC")));
+    if let Some(held) = pending::held(snapshot) {
+        let since = snapshot.hold.as_ref().and_then(|hold| hold.since);
+        let since = since.map(|since| format!(" since {}", since.strftime("%Y-%m-%d %H:%M UTC")));
         let since = since.unwrap_or_default();
-        text.push_str(&format!("> **Paused**{since}, please do not merge: {}.\n\n", cell(&hold.why)));
+        text.push_str(&format!("> **Paused**{since}, please do not merge: {}.\n\n", cell(&held.detail)));
     }
     if let Some(strange) = strange(snapshot) {
         text.push_str(&format!("> **Look twice**: {}.\n\n", escape(&strange)));
