@@ -4,9 +4,11 @@
 //! environment. The Graph trusts an answer for two recheck intervals, so it is written anew after one, and at the exact
 //! instant at which it changes by itself.
 
+mod check;
 mod place;
 mod plan;
 mod reach;
+mod report;
 #[cfg(test)]
 mod tests;
 

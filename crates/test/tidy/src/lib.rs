@@ -2,6 +2,7 @@
 //!
 //! The checks are the tests of this crate. Each returns every offence it finds, not only the first.
 
+pub mod kinds;
 pub mod packages;
 pub mod sources;
 

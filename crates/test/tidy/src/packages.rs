@@ -10,6 +10,8 @@ use serde_json::Value;
 /// The dialects. Each has kinds of its own and knows no other one; what several of them need is in a crate below them.
 pub const DIALECTS: [&str; 4] =
     ["kardinal-promotion", "kardinal-fleet", "kardinal-branch", "kardinal-definitions"];
+/// What all dialects stand on; it has kinds, too.
+pub const PLANNER: &str = "kardinal-planner";
 
 /// The folder under `crates/` that a package lives in; dependencies go inwards only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

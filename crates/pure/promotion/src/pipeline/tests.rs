@@ -1,9 +1,10 @@
 //! Tables over the phase and the condition.
 
-use kardinal_api::kardinal::{Pipeline, PromotionStep, SecretReference};
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kardinal_api::kardinal::{Pipeline, PipelinePhase, PromotionStep, SecretReference};
+use kardinal_planner::why::Wait;
 
+use super::plan::is_past;
 use super::*;
 
 fn now() -> Timestamp {

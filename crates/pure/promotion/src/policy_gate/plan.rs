@@ -3,28 +3,26 @@
 use std::convert::Infallible;
 
 use jiff::{SignedDuration, Timestamp};
-use kardinal_api::kardinal::Pipeline;
-use kardinal_api::kardinal::{GateStage, PromotionState};
+use kardinal_api::kardinal::{GateStage, Pipeline, PromotionState};
 use kardinal_api::{Bundle, PolicyGate, PolicyGateSpec, PolicyGateStatus};
 use kardinal_graph::GRAPH_ANNOTATION;
 use kardinal_object::{label_of, name_of, whole_second};
-use kardinal_policy::{
-    CLOSED, Decision, GATE_TEMPLATE_LABEL, Verdict, check_recheck_interval, evaluate, is_freeze,
-    names_something, recheck_interval, time_zone,
-};
-
-use super::{COMPILED, GUARDS, Place, READY, guards_nothing};
-use crate::bundle::is_finished;
-use crate::gate_context::{self, EnvironmentFacts, check_expression};
 use kardinal_planner::condition::{self, NewCondition, Note, Truth};
 use kardinal_planner::sentence;
+use kardinal_policy::{GATE_TEMPLATE_LABEL, Verdict, evaluate, is_freeze, names_something, recheck_interval};
+
+use super::check::problem;
+use super::report::{notes, ready_condition, says_the_same, second_after};
+use super::{COMPILED, GUARDS, Place, READY, guards_nothing};
+use crate::bundle::is_finished;
+use crate::gate_context::{self, EnvironmentFacts};
 
 /// An answer that has just changed is left standing for so long.
-const MIN_PAUSE: SignedDuration = SignedDuration::from_secs(1);
+pub(super) const MIN_PAUSE: SignedDuration = SignedDuration::from_secs(1);
 /// How long a gate of the organisation has to be gone until that is taken for the organisation's word.
 const CERTAIN: SignedDuration = SignedDuration::from_mins(1);
 /// The reason of the condition of an instance whose gate the organisation has deleted.
-const DELETED: &str = "Deleted";
+pub(super) const DELETED: &str = "Deleted";
 
 /// Everything a decision about one gate is made from.
 #[derive(Clone, Debug)]
@@ -204,42 +202,6 @@ fn with_overrides(snapshot: &Snapshot<'_>) -> PolicyGateSpec {
     spec
 }
 
-/// Whether what is written down still holds. Numbers in a reason may have moved on; they are refreshed with the recheck.
-fn says_the_same(old: &PolicyGateStatus, new: &PolicyGateStatus) -> bool {
-    old.ready == new.ready
-        && old.observed_generation == new.observed_generation
-        && old.next_change_at == new.next_change_at
-        && old.conditions.iter().any(|condition| condition.type_ == READY)
-        && old.reason.as_deref().map(meaning) == new.reason.as_deref().map(meaning)
-}
-
-/// A reason without its numbers.
-fn meaning(reason: &str) -> String {
-    let mut text = String::with_capacity(reason.len());
-    for character in reason.chars() {
-        let character = if character.is_ascii_digit() { '#' } else { character };
-        if character != '#' || !text.ends_with('#') {
-            text.push(character);
-        }
-    }
-    text
-}
-
-fn notes(old: &PolicyGateStatus, verdict: &Verdict) -> Vec<Note> {
-    let before = old.conditions.iter().find(|condition| condition.type_ == READY);
-    let was_error = before.is_some_and(|condition| condition.reason == "Error");
-    let same = old.reason.as_deref().map(meaning) == Some(meaning(&verdict.reason));
-    let note = |warning, reason: &str| {
-        vec![Note { warning, reason: reason.to_owned(), message: verdict.reason.clone() }]
-    };
-    match (old.ready, verdict.is_open()) {
-        _ if verdict.is_unknown() && !(was_error && same) => note(true, "GateError"),
-        (None | Some(false), true) => note(false, "GateOpened"),
-        (Some(true), false) => note(false, "GateClosed"),
-        _ => Vec::new(),
-    }
-}
-
 /// Says once what is missing. Whatever brings it makes the gate be looked at again.
 fn closed_for_want(snapshot: &Snapshot<'_>, what: String) -> Plan {
     let gate = snapshot.gate;
@@ -304,35 +266,4 @@ fn check_only(snapshot: &Snapshot<'_>) -> Plan {
         ..PolicyGateStatus::default()
     };
     Plan { status: (status != old).then_some(status), notes, ..Plan::default() }
-}
-
-fn problem(spec: &PolicyGateSpec) -> Option<String> {
-    if let Err(rendered) = check_expression(&spec.expression) {
-        return Some(rendered);
-    }
-    if let Some(Err(message)) = spec.time_zone.as_deref().map(time_zone) {
-        return Some(format!("spec.timeZone: {message}"));
-    }
-    check_recheck_interval(spec).err().map(|problem| format!("spec.recheckInterval: {problem}"))
-}
-
-fn ready_condition(spec: &PolicyGateSpec, verdict: &Verdict, is_withdrawn: bool) -> NewCondition {
-    let reason = match verdict.decision {
-        Decision::Unknown => "Error",
-        _ if verdict.overridden.is_some() => "Overridden",
-        _ if is_withdrawn => DELETED,
-        Decision::Allow => "Open",
-        Decision::Wait | Decision::Deny => CLOSED,
-    };
-    let message = match spec.message.as_deref().filter(|_| !verdict.is_open()) {
-        Some(message) => format!("{message} ({})", verdict.reason),
-        None => verdict.reason.clone(),
-    };
-    NewCondition::new(READY, Truth::from(verdict.is_open()), reason, message)
-}
-
-/// The time of a change is rounded up, so that the change has happened when it is reached.
-fn second_after(instant: Timestamp) -> Timestamp {
-    let before = whole_second(instant);
-    if before == instant { before } else { before.saturating_add(MIN_PAUSE).unwrap_or(instant) }
 }

@@ -3,5 +3,6 @@
 mod documents;
 mod features;
 mod generated;
+mod kinds;
 mod rings;
 mod sources;
