@@ -1,7 +1,5 @@
 //! The local forge.
 
-use std::sync::Arc;
-
 use super::{Controller, facets};
 use crate::dialect::{Dialect, Starter};
 use crate::reconcile::driver;
@@ -12,7 +10,6 @@ fn start(starter: &mut Starter<'_>) {
     let Some(local) = starter.local.take() else { return };
     let controller = Controller::new(starter.context.clone(), local);
     let forge = driver::spawn(controller, starter.settings.concurrency, starter.stop, starter.tasks);
-    let started: Arc<_> = forge;
-    starter.started.listeners.push(started.clone());
-    starter.started.forge = Some(started);
+    starter.started.listeners.push(forge.clone());
+    starter.started.forge = Some(forge);
 }
