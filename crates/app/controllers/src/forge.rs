@@ -45,10 +45,10 @@ impl Controller {
     /// Does something with the repositories, where blocking is allowed.
     async fn on_disk<T: Send + 'static>(
         &self,
-        deed: impl FnOnce(&Store) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&Store) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let store = self.local.store.clone();
-        let done = tokio::task::spawn_blocking(move || deed(&store)).await;
+        let done = tokio::task::spawn_blocking(move || work(&store)).await;
         done.unwrap_or_else(|error| Err(Error::Fault(format!("work on a repository was cut short: {error}"))))
     }
 
@@ -116,10 +116,10 @@ impl driver::Controller for Controller {
         }
         match failed {
             None if repository.is_none() && requests.is_empty() => Next::Never,
-            None => Next::At(None),
+            None => Next::OnChange,
             Some(error) => {
                 tracing::warn!(repository = %key.1, error = %error, "the forge tries again");
-                Next::At(Some(now + crate::RETRY))
+                Next::At(now + crate::RETRY)
             }
         }
     }
@@ -131,6 +131,8 @@ impl driver::Controller for Controller {
 fn settled(told: Result<(), Next>) -> Result<(), Error> {
     match told {
         Ok(()) | Err(Next::Never) => Ok(()),
-        Err(Next::Now | Next::At(_)) => Err(Error::Fault("a status was not written".to_owned())),
+        Err(Next::Now | Next::At(_) | Next::OnChange) => {
+            Err(Error::Fault("a status was not written".to_owned()))
+        }
     }
 }

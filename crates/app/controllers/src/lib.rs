@@ -122,7 +122,7 @@ pub struct LocalForge {
 /// How long work that has begun may take when it is asked to end.
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a call to another machine may take then.
-const PATIENCE: Duration = Duration::from_secs(4);
+const CALL_LIMIT: Duration = Duration::from_secs(4);
 
 /// The controllers of one process: at work, or on standby.
 pub struct Controllers {
@@ -272,7 +272,7 @@ impl Running {
     async fn finish(self) {
         self.stop.cancel();
         self.tasks.close();
-        if tokio::time::timeout(PATIENCE, self.tasks.wait()).await.is_err() {
+        if tokio::time::timeout(CALL_LIMIT, self.tasks.wait()).await.is_err() {
             tracing::warn!("calls that do not end are cut off; they are repeated where that is needed");
             self.cut.cancel();
         }

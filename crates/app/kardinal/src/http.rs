@@ -33,7 +33,7 @@ use promotion::{bundles, limits, signed, tenants};
 /// The group whose kinds must be served.
 const KINDS: &str = "kardinal.io/v1alpha1";
 /// How long one request may take, its body included. Git has limits of its own.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 /// Who asks when no connection says it.
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// How long requests that are under way at the end may still take.
@@ -135,7 +135,7 @@ async fn counted(State(web): State<Arc<Web>>, request: Request, next: Next) -> R
 
 /// Nobody holds a place by sending slowly.
 async fn in_time(request: Request, next: Next) -> Response {
-    match tokio::time::timeout(PATIENCE, next.run(request)).await {
+    match tokio::time::timeout(REQUEST_LIMIT, next.run(request)).await {
         Ok(response) => response,
         Err(_) => (StatusCode::REQUEST_TIMEOUT, "the request took too long\n").into_response(),
     }

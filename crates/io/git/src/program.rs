@@ -36,7 +36,8 @@ use crate::{
     store::Store,
 };
 
-const PATIENCE: Duration = Duration::from_secs(600);
+/// How long the program may take.
+const TIME_LIMIT: Duration = Duration::from_secs(600);
 /// What the program may print; the rest is read and forgotten.
 const MAX_OUTPUT: u64 = 4 << 20;
 /// So many commits are fetched at first.
@@ -192,7 +193,7 @@ pub(crate) async fn push(way: Way<'_>, store: &Arc<Store>, update: Update<'_>) -
 async fn git(way: Way<'_>) -> Result<(Command, Option<Scratch>), Failure> {
     let target = way.target;
     let pin = pin(way).await?;
-    let mut command = bounds::git(&way.limits, PATIENCE.as_secs());
+    let mut command = bounds::git(&way.limits, TIME_LIMIT.as_secs());
     command.env_clear();
     let machine = way.reach.uses_machine();
     let kept = KEPT.iter().chain(if machine { KEPT_ON_MACHINE.as_slice() } else { &[] });
@@ -352,7 +353,7 @@ async fn run(way: Way<'_>, command: Command, folder: Option<&Path>) -> Result<Ou
     };
     let stop = async {
         tokio::select! {
-            () = tokio::time::sleep(PATIENCE) => Stop::Late,
+            () = tokio::time::sleep(TIME_LIMIT) => Stop::Late,
             () = full => Stop::Full,
         }
     };

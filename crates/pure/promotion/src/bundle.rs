@@ -32,7 +32,7 @@ pub(crate) use plan::SUPERSEDED;
 pub use plan::{Effect, Plan, is_finished, phase_of, pipeline_name, plan, search, why};
 pub use refused::{OFFER_AGAIN, refusal, refused};
 pub(crate) use report::is_step_of;
-pub use report::{Course, READY, Standing, course, record, report, up_to_date};
+pub use report::{GraphEnvironments, READY, Standing, graph_environments, record, report, up_to_date};
 pub use route::{Route, Stop};
 pub(crate) use siblings::gives_way;
 pub(crate) use translate::step_spec;

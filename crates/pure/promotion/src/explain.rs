@@ -26,7 +26,7 @@ use serde::Serialize;
 use crate::bundle::Route;
 use crate::shard::Agent;
 
-pub use gates::told_organisation;
+pub use gates::organisation_sees;
 pub use outside::remedy;
 pub use schema::schema;
 pub use text::{display_version, roughly, shell_word};
@@ -262,7 +262,7 @@ fn names(world: &World<'_>) -> Vec<String> {
 fn promotion(world: &World<'_>, environment: &str, before: &[Promotion]) -> Promotion {
     let mut notes = choose::refused(world, environment);
     let has = present::present(world, environment);
-    let Some(journey) = choose::journey(world, environment) else {
+    let Some(view) = choose::promotion_view(world, environment) else {
         return Promotion {
             environment: environment.to_owned(),
             bundle: None,
@@ -277,16 +277,16 @@ fn promotion(world: &World<'_>, environment: &str, before: &[Promotion]) -> Prom
             notes,
         };
     };
-    notes.extend(present::lost(world, &journey));
-    let gates = gates::gates(world, &journey);
-    let waits = waits::waits(world, &journey, &gates, before);
-    let (outcome, result) = waits::result(&journey, &waits);
+    notes.extend(present::lost(world, &view));
+    let gates = gates::gates(world, &view);
+    let waits = waits::waits(world, &view, &gates, before);
+    let (outcome, result) = waits::result(&view, &waits);
     Promotion {
         environment: environment.to_owned(),
-        bundle: Some(name_of(&journey.bundle.metadata).to_owned()),
-        version: Some(crate::gate_context::version(&journey.bundle.spec)),
-        phase: journey.bundle.status.as_ref().and_then(|status| status.phase),
-        state: journey.state(),
+        bundle: Some(name_of(&view.bundle.metadata).to_owned()),
+        version: Some(crate::gate_context::version(&view.bundle.spec)),
+        phase: view.bundle.status.as_ref().and_then(|status| status.phase),
+        state: view.state(),
         gates,
         waits,
         outcome,

@@ -2,7 +2,7 @@
 //!
 //! A step does one [`Effect`] at a time and writes down what came of it before the next. Every effect may be done
 //! again: a commit carries the step's identity and a pull request its marker, so that a step that was interrupted
-//! between the deed and the record finds its own work and goes on.
+//! between an effect and its record finds its own work and goes on.
 
 mod body;
 mod change;
@@ -47,7 +47,7 @@ pub use effect::{
 pub use facts::{Hold, gate_texts, hold, image_moves};
 pub use kardinal_planner::condition::Note;
 pub(crate) use lane::has_begun;
-pub use lane::is_outside;
+pub use lane::has_no_claim;
 pub use late::concerns;
 pub use memory::Memory;
 pub(crate) use organisation::is_behind;
@@ -55,7 +55,7 @@ pub use organisation::{Ground, Organisation};
 pub use outcome::{ImageMove, Outcome, Push, Retry};
 use plan::is_proven;
 pub use plan::{Plan, objection, plan};
-pub use report::{KNOCKS, Report, in_time, report};
+pub use report::{BLOCKED_ATTEMPTS_MAX, Report, in_time, report};
 pub use snapshot::Snapshot;
 use state::is_over;
 pub(crate) use state::pull_request_number;

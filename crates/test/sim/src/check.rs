@@ -15,7 +15,7 @@ use kube::api::ListParams;
 
 use crate::Scenario;
 use crate::fate::promotion;
-use crate::hands::Deeds;
+use crate::hands::Actions;
 use crate::world::{NAMESPACE, REPOSITORY, World};
 
 pub(crate) use lanes::watch;
@@ -23,7 +23,7 @@ pub(crate) use lanes::watch;
 /// What is left of a world.
 struct Rest<'a> {
     scenario: &'a Scenario,
-    deeds: &'a Deeds,
+    actions: &'a Actions,
     bundles: Vec<Bundle>,
     steps: Vec<PromotionStep>,
     requests: Vec<PullRequest>,
@@ -39,7 +39,7 @@ struct Commit {
 }
 
 /// Looks at what is left.
-pub(crate) async fn at_rest(world: &World, scenario: &Scenario, deeds: &Deeds) -> anyhow::Result<()> {
+pub(crate) async fn at_rest(world: &World, scenario: &Scenario, actions: &Actions) -> anyhow::Result<()> {
     let client = &world.client;
     let bundles: Api<Bundle> = Api::namespaced(client.clone(), NAMESPACE);
     let steps: Api<PromotionStep> = Api::namespaced(client.clone(), NAMESPACE);
@@ -53,7 +53,7 @@ pub(crate) async fn at_rest(world: &World, scenario: &Scenario, deeds: &Deeds) -
     let all = ListParams::default();
     let rest = Rest {
         scenario,
-        deeds,
+        actions,
         bundles: bundles.list(&all).await?.items,
         steps: steps.list(&all).await?.items,
         requests: requests.list(&all).await?.items,
@@ -83,7 +83,7 @@ impl Rest<'_> {
     /// The number of the release whose configuration a Bundle carries.
     fn configures(&self, bundle: &Bundle) -> anyhow::Result<Option<u64>> {
         let Some(commit) = &bundle.spec.artifacts.git_commit else { return Ok(None) };
-        let number = self.deeds.configured.get(&commit.sha);
+        let number = self.actions.configured.get(&commit.sha);
         number.copied().map(Some).with_context(|| format!("nobody has made the commit {commit:?}"))
     }
 }

@@ -19,7 +19,7 @@ use crate::{Random, Scenario};
 
 /// What was done that nobody could know before.
 #[derive(Debug, Default)]
-pub(crate) struct Deeds {
+pub(crate) struct Actions {
     pub(crate) strangers: Vec<Stranger>,
     /// The commits of the configuration repository, each with the number of its release.
     pub(crate) configured: BTreeMap<String, u64>,
@@ -42,7 +42,7 @@ enum Event<'a> {
 }
 
 /// Lets happen what was planned, in order.
-pub(crate) async fn happen(world: &World, scenario: &Scenario) -> anyhow::Result<Deeds> {
+pub(crate) async fn happen(world: &World, scenario: &Scenario) -> anyhow::Result<Actions> {
     let mut events: Vec<(u64, Event<'_>)> = Vec::new();
     events.extend(scenario.bundles.iter().map(|release| (release.at, Event::Release(release))));
     let overridden =
@@ -54,7 +54,7 @@ pub(crate) async fn happen(world: &World, scenario: &Scenario) -> anyhow::Result
         events.extend([(from, Event::Pause(true)), (to, Event::Pause(false))]);
     }
     events.sort_by_key(|(at, _)| *at);
-    let mut deeds = Deeds::default();
+    let mut actions = Actions::default();
     for (at, event) in events {
         world.wait_until(at).await;
         match event {
@@ -64,17 +64,17 @@ pub(crate) async fn happen(world: &World, scenario: &Scenario) -> anyhow::Result
                     Load::Config | Load::Mixed => Some(configure(world, scenario, release).await?),
                 };
                 world.apply(NAMESPACE, &release.manifest(&world.url(CONFIG), commit.as_deref())).await?;
-                deeds.configured.extend(commit.map(|commit| (commit, release.number)));
+                actions.configured.extend(commit.map(|commit| (commit, release.number)));
             }
             Event::Override(gate) => world.apply(POLICIES, &gate.manifest(true)).await?,
             Event::Restart => world.restart().await?,
-            Event::Push(file) => deeds.strangers.push(push(world, at, file).await?),
+            Event::Push(file) => actions.strangers.push(push(world, at, file).await?),
             Event::Pause(paused) => {
                 world.apply(NAMESPACE, &scenario.pipeline(&world.url(REPOSITORY), paused)).await?;
             }
         }
     }
-    Ok(deeds)
+    Ok(actions)
 }
 
 /// What the lines of strangers begin with.

@@ -92,10 +92,10 @@ impl World {
     }
 
     async fn story(&self, scenario: &Scenario) -> anyhow::Result<()> {
-        let deeds = hands::happen(self, scenario).await?;
+        let actions = hands::happen(self, scenario).await?;
         self.wait_until(HORIZON).await;
         self.rest().await?;
-        check::at_rest(self, scenario, &deeds).await
+        check::at_rest(self, scenario, &actions).await
     }
 
     /// Waits until nothing is written any more, and then for an hour in which nothing may be.

@@ -126,14 +126,14 @@ impl Overheard {
         &self,
         kind: Kind,
         what: String,
-        deed: kardinal_git::Future<'_, T>,
+        action: kardinal_git::Future<'_, T>,
     ) -> Result<T, kardinal_git::Error> {
         let lost = |why: &str| Err(kardinal_git::Error::fault(why));
         match self.requests.hear(kind, what) {
-            Fate::Pass | Fate::Cut { .. } => deed.await,
+            Fate::Pass | Fate::Cut { .. } => action.await,
             Fate::PassUnheard => {
                 // It was done, and nobody hears of it.
-                let _ = deed.await;
+                let _ = action.await;
                 lost("the answer was lost")
             }
             Fate::Lost => lost("the connection was lost"),
@@ -167,8 +167,8 @@ impl Repositories for Overheard {
         branch: &'a str,
         expected: &'a str,
     ) -> kardinal_git::Future<'a, ()> {
-        let deed = self.git.delete_branch(remote, branch, expected);
-        Box::pin(self.hear(Kind::Write, format!("GIT delete {branch}"), deed))
+        let action = self.git.delete_branch(remote, branch, expected);
+        Box::pin(self.hear(Kind::Write, format!("GIT delete {branch}"), action))
     }
 
     fn contains<'a>(
@@ -177,8 +177,8 @@ impl Repositories for Overheard {
         descendant: &'a str,
         ancestor: &'a str,
     ) -> kardinal_git::Future<'a, bool> {
-        let deed = self.git.contains(remote, descendant, ancestor);
-        Box::pin(self.hear(Kind::Read, format!("GIT contains {ancestor}"), deed))
+        let action = self.git.contains(remote, descendant, ancestor);
+        Box::pin(self.hear(Kind::Read, format!("GIT contains {ancestor}"), action))
     }
 
     fn resolve<'a>(&'a self, remote: &'a Remote, id: &'a str) -> kardinal_git::Future<'a, String> {

@@ -150,8 +150,8 @@ impl Requests {
     }
 
     /// Lets something happen right before the next write that mentions this text: after the client has made up its mind.
-    pub fn interrupt(&self, what: &str, deed: impl Future<Output = ()> + Send + 'static) {
-        self.lock().interruption = Some((what.to_owned(), deed.boxed()));
+    pub fn interrupt(&self, what: &str, action: impl Future<Output = ()> + Send + 'static) {
+        self.lock().interruption = Some((what.to_owned(), action.boxed()));
     }
 
     /// Whether the interruption is still to come.
@@ -163,7 +163,7 @@ impl Requests {
         let meant = |(what, _): &mut (String, BoxFuture<'static, ()>)| {
             request.method() != http::Method::GET && request.uri().to_string().contains(what.as_str())
         };
-        self.lock().interruption.take_if(meant).map(|(_, deed)| deed)
+        self.lock().interruption.take_if(meant).map(|(_, action)| action)
     }
 
     fn hear_request(&self, request: &http::Request<kube::client::Body>) -> Fate {
@@ -241,10 +241,10 @@ impl Service<http::Request<kube::client::Body>> for Overheard {
 
     fn call(&mut self, request: http::Request<kube::client::Body>) -> Self::Future {
         let gone = || StatusCode::SERVICE_UNAVAILABLE.into_response();
-        if let Some(deed) = self.requests.interruption(&request) {
+        if let Some(action) = self.requests.interruption(&request) {
             let mut door = self.clone();
             return async move {
-                deed.await;
+                action.await;
                 door.call(request).await
             }
             .boxed();

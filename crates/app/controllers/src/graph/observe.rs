@@ -122,7 +122,7 @@ pub(super) fn observe(kind: &Kind, key: &Key, memory: &mut Memory) -> Result<Obs
     let view = watches.view(&kinds);
     if !view.settled() {
         kind.routes().put_back(key);
-        return Err(Next::At(None));
+        return Err(Next::OnChange);
     }
     let now = kind.context.clock.now();
     let account = graph.spec.service_account_name.as_deref().unwrap_or_default();

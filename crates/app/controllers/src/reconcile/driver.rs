@@ -21,10 +21,19 @@ pub(crate) type Key = (String, String);
 pub(crate) enum Next {
     /// Something was written, so more may follow at once.
     Now,
-    /// At this time, or when something changes.
-    At(Option<Timestamp>),
+    /// At this time, or when something changes before.
+    At(Timestamp),
+    /// When something changes.
+    OnChange,
     /// The object is gone.
     Never,
+}
+
+impl Next {
+    /// At this time if there is one, and when something changes.
+    pub(crate) fn at(wake: Option<Timestamp>) -> Next {
+        wake.map_or(Next::OnChange, Next::At)
+    }
 }
 
 /// Who looks at a change.
@@ -182,7 +191,8 @@ async fn work<C: Controller>(driver: Arc<Driver<C>>, stop: CancellationToken) {
 async fn once<C: Controller>(driver: &Driver<C>, key: Key) {
     match survive(&driver.controller, &key).await {
         Next::Now => driver.queue.add(key.clone()),
-        Next::At(wake) => driver.queue.wake_at(key.clone(), wake),
+        Next::At(wake) => driver.queue.wake_at(key.clone(), Some(wake)),
+        Next::OnChange => driver.queue.wake_at(key.clone(), None),
         Next::Never => {
             driver.queue.forget(&key);
             driver.controller.forget(&key);
@@ -198,6 +208,6 @@ async fn survive<C: Controller>(controller: &C, key: &Key) -> Next {
     pass.unwrap_or_else(|_| {
         tracing::error!(kind = C::KIND, namespace = %key.0, name = %key.1, "a bug ended the pass; please report what stands above");
         controller.forget(key);
-        Next::At(Some(controller.context().clock.now() + AFTER_A_BUG))
+        Next::At(controller.context().clock.now() + AFTER_A_BUG)
     })
 }

@@ -195,12 +195,12 @@ impl Context {
             Answer::Gone(_) => Err(Next::Never),
             Answer::Conflict(message) | Answer::Fault(message) => {
                 tracing::warn!(object = %id, error = %message, "status not written; it is tried again");
-                Err(Next::At(Some(now + crate::RETRY)))
+                Err(Next::At(now + crate::RETRY))
             }
             // Somebody has to mend that first: a permission, a limit, a policy.
             Answer::Refused(message) => {
                 tracing::warn!(object = %id, error = %message, "status refused; it is tried again later");
-                Err(Next::At(Some(now + REFUSED)))
+                Err(Next::At(now + REFUSED))
             }
         }
     }

@@ -117,7 +117,7 @@ pub(crate) fn as_planned<E, S>(plan: Plan<E, S>) -> Report<S> {
 /// What has been seen of the kinds that passes of this kind read. Until all of them are known no pass can be made.
 pub(crate) fn sight<K: Hearer>(context: &Context) -> Result<View, Next> {
     let view = routes::view::<K>(context);
-    if view.synced() { Ok(view) } else { Err(Next::At(None)) }
+    if view.synced() { Ok(view) } else { Err(Next::OnChange) }
 }
 
 /// What is remembered of the objects of a kind.
@@ -197,8 +197,8 @@ impl<K: Kind> Controller<K> {
         let now = seen.now();
         let again = match report.retry {
             Some(pause) if pause.is_zero() => Next::Now,
-            Some(pause) => Next::At(Some(now.saturating_add(pause).unwrap_or(Timestamp::MAX))),
-            None => Next::At(wake),
+            Some(pause) => Next::At(now.saturating_add(pause).unwrap_or(Timestamp::MAX)),
+            None => Next::at(wake),
         };
         self.tell(key, &seen, &report).await.map_err(|later| sooner(later, again, now))?;
         if is_gone {
@@ -225,7 +225,7 @@ impl<K: Kind> Controller<K> {
             Err(error) => {
                 let (kind, name) = (K::NAME, &key.1);
                 tracing::warn!(kind, name, error, "what the plan needs cannot be read; it is tried again");
-                return Err(Next::At(Some(seen.now() + crate::RETRY)));
+                return Err(Next::At(seen.now() + crate::RETRY));
             }
         }
         let mut seen = self.kind.observe(key, remembered, Some(seen)).await?;
@@ -284,9 +284,7 @@ struct Named {
 /// The status could not be written: what follows from the plan may come before the next try.
 fn sooner(later: Next, planned: Next, now: Timestamp) -> Next {
     match (later, planned) {
-        (Next::At(Some(later)), Next::At(Some(planned))) if planned > now => {
-            Next::At(Some(later.min(planned)))
-        }
+        (Next::At(later), Next::At(planned)) if planned > now => Next::At(later.min(planned)),
         (later, _) => later,
     }
 }
@@ -307,7 +305,7 @@ impl<K: Kind> driver::Controller for Controller<K> {
         let now = self.kind.context().clock.now();
         let rests = self.kind.rests_until(&mut lock(&remembered), now);
         if rests.is_some_and(|until| until > now) {
-            return Next::At(rests);
+            return Next::at(rests);
         }
         let _turn = self.kind.turn(key, &remembered).await;
         self.sentence(key, &remembered).await.unwrap_or_else(|next| next)

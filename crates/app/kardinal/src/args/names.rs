@@ -5,12 +5,12 @@ use kardinal_promotion::intent::{check_namespace, check_shard};
 
 /// A shard: the label of steps, and a part of a Lease's name.
 pub(super) fn shard(text: &str) -> Result<String, String> {
-    check_shard("shard", text).map_err(told).map(|()| text.to_owned())
+    check_shard("shard", text).map_err(render).map(|()| text.to_owned())
 }
 
 /// A namespace.
 pub(super) fn namespace(text: &str) -> Result<String, String> {
-    check_namespace("namespace", text).map_err(told).map(|()| text.to_owned())
+    check_namespace("namespace", text).map_err(render).map(|()| text.to_owned())
 }
 
 /// A namespace, or `*`.
@@ -18,7 +18,7 @@ pub(super) fn namespace_or_all(text: &str) -> Result<String, String> {
     if text == "*" { Ok(text.to_owned()) } else { namespace(text) }
 }
 
-fn told(problem: Problem) -> String {
+fn render(problem: Problem) -> String {
     match problem.hint {
         Some(hint) => format!("{}: {hint}", problem.message),
         None => problem.message,

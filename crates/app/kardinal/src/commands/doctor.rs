@@ -15,7 +15,7 @@ use crate::server::Server;
 /// Looks at everything that the server tells, and prints it.
 pub(crate) fn run(arguments: DoctorArguments) -> anyhow::Result<()> {
     let findings = super::block_on(async { Ok(examine(&arguments).await) })?;
-    output::coloured_value(arguments.common.output, &findings, || findings.iter().map(told).collect())?;
+    output::coloured_value(arguments.common.output, &findings, || findings.iter().map(render).collect())?;
     match failed(&findings) {
         0 => Ok(()),
         count => {
@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: DoctorArguments) -> anyhow::Result<()> {
     }
 }
 
-fn told(finding: &Finding) -> String {
+fn render(finding: &Finding) -> String {
     let word = finding.mark.as_str();
     let pad = " ".repeat(6_usize.saturating_sub(word.len()));
     let Finding { what, detail, .. } = finding;

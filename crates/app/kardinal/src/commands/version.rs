@@ -40,11 +40,11 @@ pub(crate) fn run(arguments: VersionArguments) -> anyhow::Result<()> {
     if !arguments.client {
         super::block_on(ask(&arguments, &mut versions))?;
     }
-    output::value(arguments.output, &versions, || versions.told())
+    output::value(arguments.output, &versions, || versions.render())
 }
 
 impl Versions {
-    fn told(&self) -> String {
+    fn render(&self) -> String {
         let mut text = format!("kardinal {}\n", self.client);
         let Some(kubernetes) = &self.kubernetes else { return text };
         let controller = self.controller.as_deref().unwrap_or("not known: none has run here");

@@ -130,7 +130,7 @@ pub(super) async fn list(
                 size /= 2;
                 continue;
             }
-            Err(error) => return Err(told(error)),
+            Err(error) => return Err(in_our_words(error)),
         };
         // A tree takes many times the room of its text, so the page's is gone before anything else is waited for.
         let mut page: Value = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
@@ -163,7 +163,7 @@ fn has_cause<E: std::error::Error + 'static>(error: &kube::Error) -> bool {
 }
 
 /// In our words, where a library has only its own.
-fn told(error: kube::Error) -> kube::Error {
+fn in_our_words(error: kube::Error) -> kube::Error {
     if !is_too_long(&error) {
         return error;
     }
@@ -212,7 +212,7 @@ async fn stream(
             Ok(None) => break,
             // A client with bounds reads so much of one answer. The next one goes on from here.
             Err(error) if version > from && is_too_long(&error) => break,
-            Err(error) => return Err(told(error)),
+            Err(error) => return Err(in_our_words(error)),
         };
         let change = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {

@@ -215,7 +215,7 @@ fn plan_teardown(checked: &Checked, snapshot: &Snapshot<'_>, memory: &mut Memory
     if let Fence::Account(account) = fence {
         memory.leaving = Some((account, step.permits));
     }
-    let stage = match (step.done, is_told(snapshot.graph, &step.left)) {
+    let stage = match (step.done, is_reported(snapshot.graph, &step.left)) {
         (true, true) => vec![Effect::RemoveFinalizer],
         // The report says what stays; the Graph goes in the pass after it.
         (true, false) => Vec::new(),
@@ -227,7 +227,7 @@ fn plan_teardown(checked: &Checked, snapshot: &Snapshot<'_>, memory: &mut Memory
 }
 
 /// Whether the status names everything that stays.
-fn is_told(graph: &Graph, left: &BTreeMap<ObjectId, String>) -> bool {
+fn is_reported(graph: &Graph, left: &BTreeMap<ObjectId, String>) -> bool {
     let Some(message) = left_behind(left) else { return true };
     let conditions = graph.status.iter().flat_map(|status| &status.conditions);
     conditions

@@ -52,10 +52,10 @@ pub fn report(graph: &Graph, checked: &Checked, memory: &Memory, now: Timestamp)
 
 /// Whether a status tells of more than the progress of nodes, so that somebody may wait for it.
 pub fn is_urgent(graph: &Graph, report: &Report) -> bool {
-    let told = |status: Option<&GraphStatus>| {
+    let outline = |status: Option<&GraphStatus>| {
         status.map(|status| (status.observed_generation, status.revision.clone())).unwrap_or_default()
     };
-    !report.notes.is_empty() || told(report.status.as_ref()) != told(graph.status.as_ref())
+    !report.notes.is_empty() || outline(report.status.as_ref()) != outline(graph.status.as_ref())
 }
 
 /// So many bytes the records of all nodes can have as JSON. With the nodes themselves it stays below what etcd takes of one

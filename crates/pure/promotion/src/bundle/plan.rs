@@ -11,7 +11,7 @@ use kardinal_object::name_of;
 use super::check::check;
 use super::commit::{self, Commit, Hold, Search};
 use super::gates;
-use super::report::{Course, READY, Standing, course, record, report, waiting};
+use super::report::{GraphEnvironments, READY, Standing, graph_environments, record, report, waiting};
 use super::rollback::{look_again, roll_back};
 use super::siblings::{is_history, superseded};
 use super::why::{no_pipeline, nothing_proven};
@@ -187,9 +187,9 @@ fn plan_promoting(
     graph: &Graph,
     environments: BTreeMap<String, EnvironmentStatus>,
 ) -> Plan {
-    let course = course(graph);
-    if has_arrived(graph, &course, &environments) {
-        let names = course.environments.join("`, `");
+    let graph_environments = graph_environments(graph);
+    if has_arrived(graph, &graph_environments, &environments) {
+        let names = graph_environments.environments.join("`, `");
         let message = format!("verified in `{names}`");
         return finish(
             snapshot,
@@ -198,7 +198,7 @@ fn plan_promoting(
             (BundlePhase::Verified, Truth::True, "Verified", message),
         );
     }
-    let waits = waiting(snapshot, &course, &environments, Some(graph));
+    let waits = waiting(snapshot, &graph_environments, &environments, Some(graph));
     let standing = Standing::on_its_way(waits, &environments);
     let (status, notes) = report(snapshot, &standing, environments, graph.metadata.name.clone());
     Plan { status, notes, ..Plan::default() }
@@ -206,12 +206,16 @@ fn plan_promoting(
 
 /// Every environment of the Graph is verified. Where a hand-written Graph names some only while it runs, the Graph
 /// itself must be ready too.
-fn has_arrived(graph: &Graph, course: &Course, environments: &BTreeMap<String, EnvironmentStatus>) -> bool {
+fn has_arrived(
+    graph: &Graph,
+    graph_environments: &GraphEnvironments,
+    environments: &BTreeMap<String, EnvironmentStatus>,
+) -> bool {
     let verified = |name: &String| {
         environments.get(name).and_then(|entry| entry.state) == Some(PromotionState::Verified)
     };
-    let mut all = course.all(environments).peekable();
-    all.peek().is_some() && all.all(verified) && (!course.open_ended || is_ready(graph))
+    let mut all = graph_environments.all(environments).peekable();
+    all.peek().is_some() && all.all(verified) && (!graph_environments.open_ended || is_ready(graph))
 }
 
 fn is_ready(graph: &Graph) -> bool {

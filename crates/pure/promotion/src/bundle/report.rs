@@ -53,14 +53,14 @@ impl Standing {
 
 /// The environments that a Graph promotes to, as far as it names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Course {
+pub struct GraphEnvironments {
     /// Their names in the order of the nodes.
     pub environments: Vec<String>,
     /// Whether some names are only known when the Graph runs.
     pub open_ended: bool,
 }
 
-impl Course {
+impl GraphEnvironments {
     /// All environments that count: those that the Graph names, and where it leaves some open, those that have a record.
     pub(crate) fn all<'a>(
         &'a self,
@@ -71,8 +71,8 @@ impl Course {
     }
 }
 
-/// Reads the course from the steps of a Graph; nodes that the Graph leaves out do not count.
-pub fn course(graph: &Graph) -> Course {
+/// Reads the graph_environments from the steps of a Graph; nodes that the Graph leaves out do not count.
+pub fn graph_environments(graph: &Graph) -> GraphEnvironments {
     let excluded: BTreeSet<&str> = graph
         .status
         .iter()
@@ -80,7 +80,7 @@ pub fn course(graph: &Graph) -> Course {
         .filter(|node| node.state == NodeState::Excluded)
         .map(|node| node.id.as_str())
         .collect();
-    let mut course = Course::default();
+    let mut graph_environments = GraphEnvironments::default();
     for node in graph.spec.nodes.iter().filter(|node| !excluded.contains(node.id.as_str())) {
         let Some(template) = &node.template else { continue };
         if template.get("kind").and_then(Value::as_str) != Some("PromotionStep") {
@@ -88,12 +88,12 @@ pub fn course(graph: &Graph) -> Course {
         }
         match template.pointer("/spec/environment").and_then(Value::as_str) {
             Some(name) if !name.contains("${") && node.for_each.is_none() => {
-                course.environments.push(name.to_owned());
+                graph_environments.environments.push(name.to_owned());
             }
-            _ => course.open_ended = true,
+            _ => graph_environments.open_ended = true,
         }
     }
-    course
+    graph_environments
 }
 
 /// Copies what the steps say into the record of their Bundle. Nothing is ever lost: a step that is gone leaves its entry
@@ -165,7 +165,7 @@ pub(crate) fn newest<'a>(steps: &[&'a PromotionStep]) -> Vec<&'a PromotionStep> 
 /// What the Bundle waits for, from the steps, the gates and the Graph.
 pub(crate) fn waiting(
     snapshot: &Snapshot<'_>,
-    course: &Course,
+    graph_environments: &GraphEnvironments,
     environments: &BTreeMap<String, EnvironmentStatus>,
     graph: Option<&Graph>,
 ) -> Vec<Wait> {
@@ -173,7 +173,7 @@ pub(crate) fn waiting(
         snapshot.steps.iter().copied().filter(|step| !is_of_another(step, snapshot.bundle)).collect();
     let steps = newest(&own);
     let mut waits: Vec<Wait> = Vec::new();
-    for name in course.all(environments) {
+    for name in graph_environments.all(environments) {
         let entry = environments.get(name);
         match entry.and_then(|entry| Some((entry, entry.state?))) {
             Some((_, PromotionState::Verified)) => {

@@ -49,7 +49,7 @@ impl Return {
     /// Writes down what was made, and that somebody has to look again, where that is so.
     pub(super) fn write_down(&self, snapshot: &Snapshot<'_>, status: &mut BundleStatus) {
         status.rollbacks.extend(self.made.clone());
-        if let Some(new) = self.told() {
+        if let Some(new) = self.condition() {
             set(snapshot, status, new);
             status.rollbacks_put_off = self.environments();
             status.waits = why::in_room(self.put_off.clone());
@@ -57,10 +57,10 @@ impl Return {
     }
 
     /// The condition that tells what is put off. Absent: nothing is.
-    fn told(&self) -> Option<NewCondition> {
+    fn condition(&self) -> Option<NewCondition> {
         let messages: Vec<&str> = self.put_off.iter().map(|wait| wait.detail.as_str()).collect();
-        let told = || NewCondition::new(PUT_OFF, Truth::True, NEWER_ON_ITS_WAY, messages.join("; "));
-        (!messages.is_empty()).then(told)
+        let condition = || NewCondition::new(PUT_OFF, Truth::True, NEWER_ON_ITS_WAY, messages.join("; "));
+        (!messages.is_empty()).then(condition)
     }
 
     fn environments(&self) -> Vec<String> {
@@ -79,8 +79,8 @@ pub(super) fn set(snapshot: &Snapshot<'_>, status: &mut BundleStatus, new: NewCo
 /// Whether a rollback of the Bundle is put off.
 pub(super) fn is_put_off(bundle: &Bundle) -> bool {
     let failed = bundle.status.as_ref().filter(|status| status.phase == Some(BundlePhase::Failed));
-    let told = failed.and_then(|status| condition::find(&status.conditions, PUT_OFF));
-    told.is_some_and(|told| condition::is(told, Truth::True))
+    let condition = failed.and_then(|status| condition::find(&status.conditions, PUT_OFF));
+    condition.is_some_and(|condition| condition::is(condition, Truth::True))
 }
 
 /// Bundles that bring the environments back that received the failed one.
@@ -130,7 +130,7 @@ pub(super) fn look_again(snapshot: &Snapshot<'_>, status: &BundleStatus) -> Opti
             None => roll_back_one(snapshot, pipeline, (name, environments), &mut all),
         }
     }
-    let new = all.told().unwrap_or_else(|| {
+    let new = all.condition().unwrap_or_else(|| {
         let notes = all.notes.iter().map(|note| (note.reason.as_str(), note.message.clone()));
         let (reasons, messages): (Vec<&str>, Vec<String>) = notes.chain(settled).unzip();
         let reason = reasons.first().copied().unwrap_or(NOT_NEEDED).to_owned();

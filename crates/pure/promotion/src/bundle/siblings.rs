@@ -10,7 +10,7 @@ use kardinal_object::{age, annotation_of, created_at, is_true, name_of};
 
 use super::check::verified_at;
 use super::plan::{is_finished, phase_of};
-use super::report::course;
+use super::report::graph_environments;
 use super::{Route, Snapshot, is_automatic_rollback};
 use crate::intent;
 use crate::promotion_step::rollback_of;
@@ -24,7 +24,7 @@ pub(super) fn superseded(
 ) -> Option<String> {
     let bundle = snapshot.bundle;
     let way = match graph {
-        Some(graph) => course(graph).environments.into_iter().collect(),
+        Some(graph) => graph_environments(graph).environments.into_iter().collect(),
         None => meant_for(snapshot.pipeline, bundle),
     };
     let missing = missing(way, environments)?;

@@ -11,12 +11,13 @@ use super::World;
 use super::text::display_version;
 use crate::bundle::report::newest;
 use crate::bundle::{
-    self, Route, UPSTREAMS_ANNOTATION, carries, course, is_finished, is_step_of, pipeline_name, why,
+    self, Route, UPSTREAMS_ANNOTATION, carries, graph_environments, is_finished, is_step_of, pipeline_name,
+    why,
 };
 use crate::intent::{arrived, ended_at, gone};
 
 /// One Bundle on its way into one environment.
-pub(super) struct Journey<'a> {
+pub(super) struct PromotionView<'a> {
     /// The environment.
     pub(super) environment: String,
     /// The Bundle, its record brought up to date from the steps.
@@ -29,7 +30,7 @@ pub(super) struct Journey<'a> {
     pub(super) upstreams: Vec<String>,
 }
 
-impl Journey<'_> {
+impl PromotionView<'_> {
     /// The record of the environment.
     pub(super) fn entry(&self) -> Option<&EnvironmentStatus> {
         self.record(&self.environment)
@@ -81,7 +82,7 @@ impl Journey<'_> {
 }
 
 /// The Bundle that the environment is about: the newest that is still on its way there, else the one that came last.
-pub(super) fn journey<'a>(world: &World<'a>, environment: &str) -> Option<Journey<'a>> {
+pub(super) fn promotion_view<'a>(world: &World<'a>, environment: &str) -> Option<PromotionView<'a>> {
     let known = meant_for(world, environment);
     let on_its_way = known
         .iter()
@@ -98,7 +99,7 @@ pub(super) fn journey<'a>(world: &World<'a>, environment: &str) -> Option<Journe
     if is_over(bundle, environment) && is_replaced(world, bundle, environment) {
         return None;
     }
-    Some(travel(world, bundle, environment))
+    Some(view_of(world, bundle, environment))
 }
 
 /// Whether something else has come since, of which the Bundle is gone.
@@ -118,11 +119,11 @@ pub(super) fn up_to_date(world: &World<'_>, bundle: &Bundle) -> Bundle {
     bundle::up_to_date(bundle, world.steps)
 }
 
-fn travel<'a>(world: &World<'a>, bundle: &'a Bundle, environment: &str) -> Journey<'a> {
+fn view_of<'a>(world: &World<'a>, bundle: &'a Bundle, environment: &str) -> PromotionView<'a> {
     let steps = steps_of(world, bundle);
     let graph = graph_of(world, bundle);
     let step = newest(&steps).into_iter().find(|step| step.spec.environment == environment);
-    Journey {
+    PromotionView {
         environment: environment.to_owned(),
         upstreams: upstreams(world, bundle, graph, environment),
         bundle: up_to_date(world, bundle),
@@ -134,8 +135,8 @@ fn travel<'a>(world: &World<'a>, bundle: &'a Bundle, environment: &str) -> Journ
 /// Newer Bundles that were meant for the environment and will not come, with the reason.
 pub(super) fn refused(world: &World<'_>, environment: &str) -> Vec<String> {
     let known = meant_for(world, environment);
-    let shown = journey(world, environment);
-    let shown_age = shown.as_ref().map(|journey| age(&journey.bundle.metadata));
+    let shown = promotion_view(world, environment);
+    let shown_age = shown.as_ref().map(|view| age(&view.bundle.metadata));
     // What was refused before something came whose Bundle is gone is past.
     let ours: Vec<&Bundle> = world.bundles.iter().filter(|bundle| is_ours(world, bundle)).collect();
     let came =
@@ -164,7 +165,7 @@ fn meant_for<'a>(world: &World<'a>, environment: &str) -> Vec<&'a Bundle> {
             return true;
         }
         match graph_of(world, bundle) {
-            Some(graph) => course(graph).environments.iter().any(|name| name == environment),
+            Some(graph) => graph_environments(graph).environments.iter().any(|name| name == environment),
             None => Route::intended(&world.pipeline.spec, bundle.spec.intent.as_ref())
                 .is_ok_and(|route| route.contains(environment)),
         }

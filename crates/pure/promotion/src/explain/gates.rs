@@ -11,7 +11,7 @@ use kardinal_policy::{
 };
 use serde_json::Value;
 
-use super::choose::{Journey, split, steps_of};
+use super::choose::{PromotionView, split, steps_of};
 use super::{Gate, GateVerdict, World};
 use crate::bundle::{
     GATE_TEMPLATE_LABEL, Route, UPSTREAMS_ANNOTATION, last_verified, pipeline_name, template_of,
@@ -22,15 +22,15 @@ use crate::promotion_step::{is_behind, target, written_to};
 use crate::seal::{Door, sealed, sealed_previous};
 use kardinal_planner::names::label_value;
 
-/// The gates of the journey's environment, the pause first, those behind the environment last.
-pub(super) fn gates(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
-    if is_past(journey) {
-        return proven(world, journey);
+/// The gates of the view's environment, the pause first, those behind the environment last.
+pub(super) fn gates(world: &World<'_>, view: &PromotionView<'_>) -> Vec<Gate> {
+    if is_past(view) {
+        return from_evidence(world, view);
     }
     let mut rows: Vec<Gate> = pauses(world).map(paused).collect();
-    let mut asked = existing(world, journey);
-    asked.extend(announced(world, journey));
-    let unshown = unshown(world, journey, &asked);
+    let mut asked = existing(world, view);
+    asked.extend(not_created(world, view));
+    let unshown = unshown(world, view, &asked);
     asked.extend(unshown);
     asked.sort_by(|a, b| (!a.blocking, &a.name).cmp(&(!b.blocking, &b.name)));
     rows.extend(asked);
@@ -38,10 +38,10 @@ pub(super) fn gates(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
 }
 
 /// Whether the change went in: what the gates say after it does not matter to it any more.
-fn is_past(journey: &Journey<'_>) -> bool {
-    match journey.state() {
+fn is_past(view: &PromotionView<'_>) -> bool {
+    match view.state() {
         Some(PromotionState::Verified | PromotionState::HealthChecking) => true,
-        Some(PromotionState::Failed) => journey.entry().is_some_and(|entry| entry.promoted_at.is_some()),
+        Some(PromotionState::Failed) => view.entry().is_some_and(|entry| entry.promoted_at.is_some()),
         _ => false,
     }
 }
@@ -77,34 +77,34 @@ fn paused(gate: &PolicyGate) -> Gate {
 }
 
 /// The instances that exist.
-fn existing(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
-    let required = journey.required_gates();
-    let bundle = label_value(name_of(&journey.bundle.metadata));
+fn existing(world: &World<'_>, view: &PromotionView<'_>) -> Vec<Gate> {
+    let required = view.required_gates();
+    let bundle = label_value(name_of(&view.bundle.metadata));
     let mut rows = Vec::new();
     for gate in world.gates {
-        if is_freeze(gate) || gate.metadata.namespace != journey.bundle.metadata.namespace {
+        if is_freeze(gate) || gate.metadata.namespace != view.bundle.metadata.namespace {
             continue;
         }
         let is_required = gate.metadata.name.as_ref().is_some_and(|name| required.contains(name));
         let is_ours = label_of(&gate.metadata, BUNDLE_LABEL) == Some(bundle.as_str())
-            && label_of(&gate.metadata, ENVIRONMENT_LABEL) == Some(journey.environment.as_str())
+            && label_of(&gate.metadata, ENVIRONMENT_LABEL) == Some(view.environment.as_str())
             && label_of(&gate.metadata, GATE_TEMPLATE_LABEL).is_some();
         if is_required || is_ours {
             let blocking = is_required || is_in_front(gate);
-            rows.push(asked(world, journey, gate, place(journey, gate), blocking));
+            rows.push(asked(world, view, gate, place(view, gate), blocking));
         }
     }
     rows
 }
 
 /// Where a gate stands, as its controller sees it.
-fn place(journey: &Journey<'_>, gate: &PolicyGate) -> Place {
-    let place = place_by_labels(gate).or_else(|| journey.graph.and_then(|graph| place_in_graph(graph, gate)));
+fn place(view: &PromotionView<'_>, gate: &PolicyGate) -> Place {
+    let place = place_by_labels(gate).or_else(|| view.graph.and_then(|graph| place_in_graph(graph, gate)));
     place.unwrap_or_else(|| Place {
-        bundle: name_of(&journey.bundle.metadata).to_owned(),
-        environment: journey.environment.clone(),
+        bundle: name_of(&view.bundle.metadata).to_owned(),
+        environment: view.environment.clone(),
         approval: Approval::default(),
-        upstreams: journey.upstreams.clone(),
+        upstreams: view.upstreams.clone(),
     })
 }
 
@@ -112,18 +112,18 @@ fn place(journey: &Journey<'_>, gate: &PolicyGate) -> Place {
 /// organisation is asked as the step asks that: nothing that stands in the team's namespace changes what it says.
 fn asked<'a>(
     world: &World<'a>,
-    journey: &Journey<'_>,
+    view: &PromotionView<'_>,
     gate: &'a PolicyGate,
     place: Place,
     blocking: bool,
 ) -> Gate {
     let template = template(world, gate);
-    let ours = template.filter(|template| speaks(world, journey, template));
+    let ours = template.filter(|template| speaks(world, view, template));
     let place = match ours {
         Some(template) if is_in_front(template) => Place {
-            environment: journey.environment.clone(),
-            approval: journey.step.map_or(place.approval, |step| step.spec.approval.unwrap_or_default()),
-            upstreams: before(world, journey),
+            environment: view.environment.clone(),
+            approval: view.step.map_or(place.approval, |step| step.spec.approval.unwrap_or_default()),
+            upstreams: before(world, view),
             ..place
         },
         _ => place,
@@ -141,7 +141,7 @@ fn asked<'a>(
         basis: None,
         changes_at: None,
     };
-    if let Some(reason) = not_yet(journey, &place.upstreams) {
+    if let Some(reason) = not_yet(view, &place.upstreams) {
         row.reason = reason;
         return row;
     }
@@ -150,16 +150,15 @@ fn asked<'a>(
     }
     let environment =
         EnvironmentFacts { name: &place.environment, approval: place.approval, upstreams: &place.upstreams };
-    let (others, now) = (others(world, &journey.bundle), world.now);
+    let (others, now) = (others(world, &view.bundle), world.now);
     let verdict = match ours {
         Some(template) => {
             let others: Vec<Bundle> = others.into_iter().cloned().collect();
             // The step tells every gate which Bundle was verified last where it goes itself.
-            let (bundle, previous) =
-                told_organisation(&journey.bundle, &journey.environment, journey.step, &others);
+            let (bundle, previous) = organisation_sees(&view.bundle, &view.environment, view.step, &others);
             let previous = previous.as_ref();
-            let step = journey.step.filter(|_| is_in_front(template));
-            let target = step.map(|step| target(step, journey.bundle.spec.kind()));
+            let step = view.step.filter(|_| is_in_front(template));
+            let target = step.map(|step| target(step, view.bundle.spec.kind()));
             let template = target.map_or_else(|| template.clone(), |target| at_place(template, &target));
             evaluate(&row.name, &template.spec, &gate_context::of(&bundle, previous, environment, now))
         }
@@ -168,7 +167,7 @@ fn asked<'a>(
             let given = template.filter(|template| template.metadata.name != gate.metadata.name);
             spec.overrides.extend(given.into_iter().flat_map(|template| template.spec.overrides.clone()));
             let previous = last_verified(&others, &place.environment);
-            evaluate(&row.name, &spec, &gate_context::of(&journey.bundle, previous, environment, now))
+            evaluate(&row.name, &spec, &gate_context::of(&view.bundle, previous, environment, now))
         }
     };
     row.verdict = if verdict.is_open() { GateVerdict::Pass } else { GateVerdict::Fail };
@@ -211,7 +210,7 @@ fn as_answered(row: Gate, gate: &PolicyGate) -> Gate {
 
 /// What the organisation's gates are told of a Bundle that wants into an environment, and the Bundle that was verified last
 /// there: only that which carries a seal. Whether it is the right one is for the controller to say.
-pub fn told_organisation(
+pub fn organisation_sees(
     bundle: &Bundle,
     environment: &str,
     step: Option<&PromotionStep>,
@@ -223,9 +222,9 @@ pub fn told_organisation(
     (sealed(&door, bundle, others), sealed_previous(&door, others))
 }
 
-/// Whether a template speaks for the organisation about the journey's Bundle.
-fn speaks(world: &World<'_>, journey: &Journey<'_>, template: &PolicyGate) -> bool {
-    speaks_for_organisation(template, world.policy_namespaces, created_at(&journey.bundle.metadata))
+/// Whether a template speaks for the organisation about the view's Bundle.
+fn speaks(world: &World<'_>, view: &PromotionView<'_>, template: &PolicyGate) -> bool {
+    speaks_for_organisation(template, world.policy_namespaces, created_at(&view.bundle.metadata))
 }
 
 /// Whether a gate is asked before its environment changes.
@@ -235,31 +234,31 @@ fn is_in_front(gate: &PolicyGate) -> bool {
 
 /// The organisation's gates of a step that no instance shows, as for one that somebody wrote by hand: those in front of the
 /// environment, and those behind the environments before it.
-fn unshown(world: &World<'_>, journey: &Journey<'_>, shown: &[Gate]) -> Vec<Gate> {
-    let Some(step) = journey.step else { return Vec::new() };
-    let own = target(step, journey.bundle.spec.kind());
+fn unshown(world: &World<'_>, view: &PromotionView<'_>, shown: &[Gate]) -> Vec<Gate> {
+    let Some(step) = view.step else { return Vec::new() };
+    let own = target(step, view.bundle.spec.kind());
     let mut rows = Vec::new();
     for gate in world.gates {
         let is_shown = shown.iter().any(|row| row.blocking && row.name == name_of(&gate.metadata));
-        if is_shown || !speaks(world, journey, gate) || is_skip_permission(gate) {
+        if is_shown || !speaks(world, view, gate) || is_skip_permission(gate) {
             continue;
         }
         if is_in_front(gate) {
             if guards(gate, &own) {
-                rows.push(asked(world, journey, gate, place(journey, gate), true));
+                rows.push(asked(world, view, gate, place(view, gate), true));
             }
             continue;
         }
-        let steps = || steps_of(world, &journey.bundle);
-        let is_behind = |name: &&String| is_behind(gate, name, &journey.bundle, steps());
-        for upstream in before(world, journey).iter().filter(is_behind) {
+        let steps = || steps_of(world, &view.bundle);
+        let is_behind = |name: &&String| is_behind(gate, name, &view.bundle, steps());
+        for upstream in before(world, view).iter().filter(is_behind) {
             let place = Place {
                 environment: upstream.clone(),
                 approval: approval_of(world, upstream),
                 upstreams: vec![upstream.clone()],
-                ..place(journey, gate)
+                ..place(view, gate)
             };
-            rows.push(asked(world, journey, gate, place, true));
+            rows.push(asked(world, view, gate, place, true));
         }
     }
     rows
@@ -270,13 +269,13 @@ fn approval_of(world: &World<'_>, environment: &str) -> Approval {
     named.next().map(Environment::approval).unwrap_or_default()
 }
 
-/// The environments directly before the journey's, as a step counts them: those of its Graph, and those of the Pipeline that
+/// The environments directly before the view's, as a step counts them: those of its Graph, and those of the Pipeline that
 /// the Bundle has a step for.
-fn before(world: &World<'_>, journey: &Journey<'_>) -> Vec<String> {
-    let mut all = journey.upstreams.clone();
-    let route = Route::intended(&world.pipeline.spec, journey.bundle.spec.intent.as_ref()).ok();
-    let stop = route.as_ref().and_then(|route| route.stop(&journey.environment));
-    let steps = steps_of(world, &journey.bundle);
+fn before(world: &World<'_>, view: &PromotionView<'_>) -> Vec<String> {
+    let mut all = view.upstreams.clone();
+    let route = Route::intended(&world.pipeline.spec, view.bundle.spec.intent.as_ref()).ok();
+    let stop = route.as_ref().and_then(|route| route.stop(&view.environment));
+    let steps = steps_of(world, &view.bundle);
     for name in stop.into_iter().flat_map(|stop| &stop.upstreams) {
         let is_on_the_way = steps.iter().any(|step| step.spec.environment == **name);
         if is_on_the_way && !all.iter().any(|known| known == name) {
@@ -301,11 +300,11 @@ fn title<'g>(template: Option<&'g PolicyGate>, gate: &'g PolicyGate) -> &'g str 
 }
 
 /// The gates that the Graph has not created yet.
-fn announced(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
-    let Some(graph) = journey.graph else { return Vec::new() };
-    let required = journey.required_gates();
+fn not_created(world: &World<'_>, view: &PromotionView<'_>) -> Vec<Gate> {
+    let Some(graph) = view.graph else { return Vec::new() };
+    let required = view.required_gates();
     let mut rows = Vec::new();
-    for node in graph.spec.nodes.iter().filter(|node| !journey.is_excluded(&node.id)) {
+    for node in graph.spec.nodes.iter().filter(|node| !view.is_excluded(&node.id)) {
         let Some(template) =
             node.template.as_ref().filter(|template| text(template, "/kind") == Some("PolicyGate"))
         else {
@@ -314,7 +313,7 @@ fn announced(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
         let Some(object) = text(template, "/metadata/name") else { continue };
         let labelled = |key: &str| template.pointer("/metadata/labels")?.get(key)?.as_str();
         let is_required = required.contains(object);
-        if !is_required && labelled(ENVIRONMENT_LABEL) != Some(journey.environment.as_str()) {
+        if !is_required && labelled(ENVIRONMENT_LABEL) != Some(view.environment.as_str()) {
             continue;
         }
         let exists = world.gates.iter().any(|gate| {
@@ -326,8 +325,8 @@ fn announced(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
         }
         let annotated =
             template.pointer("/metadata/annotations").and_then(|map| map.get(UPSTREAMS_ANNOTATION)?.as_str());
-        let upstreams = annotated.map(split).unwrap_or_else(|| journey.upstreams.clone());
-        let reason = not_yet(journey, &upstreams).unwrap_or_else(|| "is about to be created".to_owned());
+        let upstreams = annotated.map(split).unwrap_or_else(|| view.upstreams.clone());
+        let reason = not_yet(view, &upstreams).unwrap_or_else(|| "is about to be created".to_owned());
         rows.push(Gate {
             name: labelled(GATE_TEMPLATE_LABEL).unwrap_or(object).to_owned(),
             object: Some(object.to_owned()),
@@ -346,15 +345,15 @@ fn announced(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
 }
 
 /// What the gates said when the environment was promoted; what they say now matters only behind the environment.
-fn proven(world: &World<'_>, journey: &Journey<'_>) -> Vec<Gate> {
-    let evidence = journey.entry().and_then(|entry| entry.evidence.as_ref()?.policy_gates.as_deref());
+fn from_evidence(world: &World<'_>, view: &PromotionView<'_>) -> Vec<Gate> {
+    let evidence = view.entry().and_then(|entry| entry.evidence.as_ref()?.policy_gates.as_deref());
     let evidence = evidence.unwrap_or_default();
-    let mut rows = existing(world, journey);
+    let mut rows = existing(world, view);
     rows.retain(|row| !row.blocking || evidence.iter().any(|proof| is_about(proof, &row.name)));
     for proof in evidence {
         match rows.iter_mut().find(|row| is_about(proof, &row.name)) {
-            Some(row) => believe(row, proof),
-            None => rows.push(remembered(world, proof)),
+            Some(row) => apply_evidence(row, proof),
+            None => rows.push(from_evidence_only(world, proof)),
         }
     }
     rows.sort_by(|a, b| (!a.blocking, &a.name).cmp(&(!b.blocking, &b.name)));
@@ -366,7 +365,7 @@ fn is_about(proof: &GateEvidence, name: &str) -> bool {
     label_value(&proof.name) == label_value(name)
 }
 
-fn believe(row: &mut Gate, proof: &GateEvidence) {
+fn apply_evidence(row: &mut Gate, proof: &GateEvidence) {
     row.verdict = match proof.result {
         GateResult::Pass => GateVerdict::Pass,
         GateResult::Fail => GateVerdict::Fail,
@@ -386,7 +385,7 @@ fn believe(row: &mut Gate, proof: &GateEvidence) {
 }
 
 /// A gate whose instance is gone.
-fn remembered(world: &World<'_>, proof: &GateEvidence) -> Gate {
+fn from_evidence_only(world: &World<'_>, proof: &GateEvidence) -> Gate {
     let template = world.gates.iter().find(|gate| is_about(proof, name_of(&gate.metadata)));
     let mut row = Gate {
         name: proof.name.clone(),
@@ -401,16 +400,16 @@ fn remembered(world: &World<'_>, proof: &GateEvidence) -> Gate {
         basis: None,
         changes_at: None,
     };
-    believe(&mut row, proof);
+    apply_evidence(&mut row, proof);
     row
 }
 
 /// Why a gate is not asked yet: the environments before it are not verified.
-fn not_yet(journey: &Journey<'_>, upstreams: &[String]) -> Option<String> {
+fn not_yet(view: &PromotionView<'_>, upstreams: &[String]) -> Option<String> {
     let open: Vec<&str> = upstreams
         .iter()
         .map(String::as_str)
-        .filter(|name| journey.record(name).and_then(|entry| entry.state) != Some(PromotionState::Verified))
+        .filter(|name| view.record(name).and_then(|entry| entry.state) != Some(PromotionState::Verified))
         .collect();
     (!open.is_empty()).then(|| format!("is asked when {} is verified", open.join(" and ")))
 }

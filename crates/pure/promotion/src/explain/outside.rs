@@ -6,16 +6,16 @@ use kardinal_object::name_of;
 use kardinal_planner::condition::{self, Truth};
 use kardinal_planner::why::{Wait, WaitOn};
 
-use super::choose::Journey;
+use super::choose::PromotionView;
 use super::text::shell_word;
 use crate::bundle::is_emergency;
 use crate::promotion_step::{Ending, ending, rollback_of, why};
 use crate::shard::shard_of;
 
 /// Something that is not permitted until somebody changes it.
-pub(super) fn action(journey: &Journey<'_>) -> Option<Wait> {
-    let step = journey.step?;
-    if let (Some(blocked), Some(basis)) = (blocked(step), remedy(step, &journey.bundle)) {
+pub(super) fn action(view: &PromotionView<'_>) -> Option<Wait> {
+    let step = view.step?;
+    if let (Some(blocked), Some(basis)) = (blocked(step), remedy(step, &view.bundle)) {
         return Some(blocked.basis(basis));
     }
     let secret = cluster_secret(step).filter(|_| is_health_unknown(step))?;
@@ -38,26 +38,26 @@ pub fn remedy(step: &PromotionStep, bundle: &Bundle) -> Option<String> {
 /// What blocks a step, as it tells itself. A step that is over waits for nothing, and tells only in words what keeps it from
 /// being cleared up.
 fn blocked(step: &PromotionStep) -> Option<Wait> {
-    let told = told(step, "Blocked")?;
-    let own = own(step, |wait| wait.on == WaitOn::Action && wait.detail == told.message);
-    Some(own.unwrap_or_else(|| why::blocked(&told.message)))
+    let found = holding(step, "Blocked")?;
+    let own = own(step, |wait| wait.on == WaitOn::Action && wait.detail == found.message);
+    Some(own.unwrap_or_else(|| why::blocked(&found.message)))
 }
 
 /// The cluster of the environment that cannot be reached.
 fn unreachable(step: &PromotionStep) -> Option<Wait> {
-    let told = told(step, "ClusterUnreachable")?;
+    let found = holding(step, "ClusterUnreachable")?;
     let own = own(step, |wait| wait.on == WaitOn::Health && wait.reason == why::reason::UNREACHABLE);
-    let since = told.last_transition_time.0;
-    Some(own.unwrap_or_else(|| why::unreachable(&step.spec.environment, &told.message, since)))
+    let since = found.last_transition_time.0;
+    Some(own.unwrap_or_else(|| why::unreachable(&step.spec.environment, &found.message, since)))
 }
 
 fn own(step: &PromotionStep, is_it: impl Fn(&Wait) -> bool) -> Option<Wait> {
     step.status.as_ref()?.waits.iter().find(|wait| is_it(wait)).cloned()
 }
 
-fn told<'s>(step: &'s PromotionStep, type_: &str) -> Option<&'s Condition> {
-    let told = condition::find(&step.status.as_ref()?.conditions, type_)?;
-    condition::is(told, Truth::True).then_some(told)
+fn holding<'s>(step: &'s PromotionStep, type_: &str) -> Option<&'s Condition> {
+    let found = condition::find(&step.status.as_ref()?.conditions, type_)?;
+    condition::is(found, Truth::True).then_some(found)
 }
 
 /// Whether the trouble is that nothing can be learned of the environment's health.

@@ -3,7 +3,7 @@
 use kardinal_api::kardinal::{Bundle, EnvironmentStatus, PromotionState};
 use kardinal_object::name_of;
 
-use super::choose::{Journey, is_ours, up_to_date};
+use super::choose::{PromotionView, is_ours, up_to_date};
 use super::text::display_version;
 use super::{Present, World};
 use crate::intent;
@@ -37,16 +37,16 @@ pub(super) fn present(world: &World<'_>, environment: &str) -> Vec<Present> {
 }
 
 /// What an environment had before the Bundle that is taken back, or has failed, where that cannot come back any more.
-pub(super) fn lost(world: &World<'_>, journey: &Journey<'_>) -> Option<String> {
+pub(super) fn lost(world: &World<'_>, view: &PromotionView<'_>) -> Option<String> {
     let ours: Vec<&Bundle> = world.bundles.iter().filter(|bundle| is_ours(world, bundle)).collect();
-    let (current, good) = match rollback_of(&journey.bundle) {
-        Some(name) if journey.state() != Some(PromotionState::Verified) => {
-            (*ours.iter().find(|bundle| name_of(&bundle.metadata) == name)?, Some(&journey.bundle))
+    let (current, good) = match rollback_of(&view.bundle) {
+        Some(name) if view.state() != Some(PromotionState::Verified) => {
+            (*ours.iter().find(|bundle| name_of(&bundle.metadata) == name)?, Some(&view.bundle))
         }
-        None if journey.state() == Some(PromotionState::Failed) => (&journey.bundle, None),
+        None if view.state() == Some(PromotionState::Failed) => (&view.bundle, None),
         _ => return None,
     };
-    let environment = &journey.environment;
+    let environment = &view.environment;
     let good = good.or_else(|| intent::verified_before(&ours, environment, current));
     let lost = intent::way_back(world.pipeline, &ours, environment, current, good).lost?;
     let version = display_version(&lost.version);

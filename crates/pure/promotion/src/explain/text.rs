@@ -22,7 +22,7 @@ fn block(pipeline: &str, promotion: &Promotion, now: Timestamp) -> String {
     if let Some(version) = &promotion.version {
         let _ = writeln!(text, "  Bundle: {}", display_version(version));
     }
-    for one in promotion.has.iter().filter(|one| is_told(promotion, one)) {
+    for one in promotion.has.iter().filter(|one| is_shown(promotion, one)) {
         let _ = writeln!(text, "  Now:    {}", present(one));
     }
     for note in &promotion.notes {
@@ -49,7 +49,7 @@ fn block(pipeline: &str, promotion: &Promotion, now: Timestamp) -> String {
 
 /// What an environment has is told where nothing else does: nothing is on its way, what came has failed, or what is there was
 /// never found healthy.
-fn is_told(promotion: &Promotion, one: &Present) -> bool {
+fn is_shown(promotion: &Promotion, one: &Present) -> bool {
     let shown = promotion.bundle.as_ref() == Some(&one.bundle);
     match promotion.outcome {
         Outcome::Idle | Outcome::Failed => true,

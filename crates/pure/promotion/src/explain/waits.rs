@@ -5,7 +5,7 @@ use kardinal_api::kardinal::{Approval, PromotionState, PromotionStepStatus};
 use kardinal_object::name_of;
 use kardinal_planner::why::{Subject, Wait, WaitOn, Who};
 
-use super::choose::Journey;
+use super::choose::PromotionView;
 use super::gates::pauses;
 use super::outside::action;
 use super::text::{display_version, roughly};
@@ -21,46 +21,44 @@ use crate::shard::shard_of;
 /// is older than the objects.
 pub(super) fn waits(
     world: &World<'_>,
-    journey: &Journey<'_>,
+    view: &PromotionView<'_>,
     gates: &[Gate],
     before: &[Promotion],
 ) -> Vec<Wait> {
-    let mut waits: Vec<Wait> = agent(world, journey).into_iter().collect();
-    match journey.state() {
+    let mut waits: Vec<Wait> = agent(world, view).into_iter().collect();
+    match view.state() {
         Some(PromotionState::Verified | PromotionState::Failed) => waits.clear(),
-        Some(PromotionState::HealthChecking) => {
-            waits.extend(action(journey).or_else(|| health(world, journey)))
-        }
+        Some(PromotionState::HealthChecking) => waits.extend(action(view).or_else(|| health(world, view))),
         Some(PromotionState::WaitingForMerge) => {
             waits.extend(paused(world));
-            waits.extend(trouble(journey));
+            waits.extend(trouble(view));
             waits.extend(closed(gates));
-            waits.push(pull_request(journey));
+            waits.push(pull_request(view));
         }
         Some(PromotionState::Promoting) => {
             waits.extend(paused(world));
-            waits.extend(trouble(journey));
-            if journey.step.is_some_and(has_begun) {
+            waits.extend(trouble(view));
+            if view.step.is_some_and(has_begun) {
                 // The organisation's gates hold every change, not only the first.
                 let ours = gates.iter().filter(|gate| gate.scope.as_deref() == Some("org")).cloned();
                 waits.extend(closed(&ours.collect::<Vec<_>>()));
             } else {
                 waits.extend(closed(gates));
-                waits.extend(ahead(world, journey));
+                waits.extend(ahead(world, view));
             }
             if waits.is_empty() {
-                waits.push(controller(journey));
+                waits.push(controller(view));
             }
         }
         None | Some(PromotionState::Pending) => {
             waits.extend(paused(world));
-            waits.extend(unaccepted(journey));
-            waits.extend(trouble(journey));
-            waits.extend(upstreams(journey, before));
+            waits.extend(unaccepted(view));
+            waits.extend(trouble(view));
+            waits.extend(upstreams(view, before));
             waits.extend(closed(gates));
-            waits.extend(ahead(world, journey));
+            waits.extend(ahead(world, view));
             if waits.is_empty() {
-                waits.push(controller(journey));
+                waits.push(controller(view));
             }
         }
     }
@@ -68,23 +66,23 @@ pub(super) fn waits(
 }
 
 /// Something outside that is in the way: a person has to mend it, or it is tried again.
-fn trouble(journey: &Journey<'_>) -> Option<Wait> {
-    action(journey).or_else(|| own(journey, WaitOn::Outside).cloned())
+fn trouble(view: &PromotionView<'_>) -> Option<Wait> {
+    action(view).or_else(|| own(view, WaitOn::Outside).cloned())
 }
 
 /// What the step itself waits for of a kind.
-fn own<'j>(journey: &'j Journey<'_>, on: WaitOn) -> Option<&'j Wait> {
-    journey.step?.status.as_ref()?.waits.iter().find(|wait| wait.on == on)
+fn own<'j>(view: &'j PromotionView<'_>, on: WaitOn) -> Option<&'j Wait> {
+    view.step?.status.as_ref()?.waits.iter().find(|wait| wait.on == on)
 }
 
 /// The answer in one word and in one line.
-pub(super) fn result(journey: &Journey<'_>, waits: &[Wait]) -> (Outcome, String) {
-    let said = journey.entry().and_then(|entry| entry.message.clone());
-    match journey.state() {
+pub(super) fn result(view: &PromotionView<'_>, waits: &[Wait]) -> (Outcome, String) {
+    let said = view.entry().and_then(|entry| entry.message.clone());
+    match view.state() {
         Some(PromotionState::Verified) => {
-            let at = journey.entry().and_then(|entry| entry.verified_at);
+            let at = view.entry().and_then(|entry| entry.verified_at);
             let at = at.map(|at| format!(" at {at:.0}")).unwrap_or_default();
-            let evidence = journey.entry().and_then(|entry| entry.evidence.as_ref());
+            let evidence = view.entry().and_then(|entry| entry.evidence.as_ref());
             let doubt = evidence.and_then(|evidence| evidence.not_proven.as_ref());
             let doubt = doubt.map(|why| format!(", not proven: {why}")).unwrap_or_default();
             return (Outcome::Verified, format!("VERIFIED{at}{doubt}"));
@@ -116,7 +114,7 @@ pub(super) fn result(journey: &Journey<'_>, waits: &[Wait]) -> (Outcome, String)
             (Outcome::Waiting, format!("WAITING for {} to be verified", named(&[WaitOn::Upstream])))
         }
         WaitOn::Bundle => {
-            (Outcome::Waiting, format!("WAITING for {} to leave {}", first.subject.name, journey.environment))
+            (Outcome::Waiting, format!("WAITING for {} to leave {}", first.subject.name, view.environment))
         }
         WaitOn::Controller => (Outcome::Promoting, format!("PROMOTING: {}", first.detail)),
     }
@@ -141,8 +139,8 @@ fn paused(world: &World<'_>) -> Vec<Wait> {
 }
 
 /// The agent that should carry out the step, when it is away: nobody else touches it.
-fn agent(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
-    let shard = shard_of(journey.step?)?;
+fn agent(world: &World<'_>, view: &PromotionView<'_>) -> Option<Wait> {
+    let shard = shard_of(view.step?)?;
     let agent = world.agents.iter().find(|agent| agent.shard == shard)?;
     let wait = Wait::new(WaitOn::Agent, reason::AWAY, Subject::new(shard), Who::Person);
     let basis = format!("goes on when `kardinal agent --shard {shard}` runs again");
@@ -161,24 +159,24 @@ fn closed(gates: &[Gate]) -> impl Iterator<Item = Wait> {
 }
 
 /// Another Bundle that has the environment to itself, once everything else is in order.
-fn ahead(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
-    let own = journey.step?;
+fn ahead(world: &World<'_>, view: &PromotionView<'_>) -> Option<Wait> {
+    let own = view.step?;
     let others = world.steps.iter().filter(|other| {
         other.metadata.name != own.metadata.name
             && other.metadata.namespace == own.metadata.namespace
             && other.spec.pipeline == own.spec.pipeline
             && other.spec.environment == own.spec.environment
     });
-    lane::ahead(takes_back(&journey.bundle, world.bundles), others)
+    lane::ahead(takes_back(&view.bundle, world.bundles), others)
 }
 
 /// The pull request, and what is the matter with it.
-fn pull_request(journey: &Journey<'_>) -> Wait {
-    let status = journey.step.and_then(|step| step.status.as_ref());
-    let recorded = || journey.entry().and_then(|entry| entry.pr_url.clone());
+fn pull_request(view: &PromotionView<'_>) -> Wait {
+    let status = view.step.and_then(|step| step.status.as_ref());
+    let recorded = || view.entry().and_then(|entry| entry.pr_url.clone());
     let url = status.and_then(|status| status.pr_url.clone()).or_else(recorded).unwrap_or_default();
-    let said = own(journey, WaitOn::PullRequest).cloned();
-    let wait = said.unwrap_or_else(|| not_looked_at(journey, status, &url));
+    let said = own(view, WaitOn::PullRequest).cloned();
+    let wait = said.unwrap_or_else(|| not_looked_at(view, status, &url));
     let detail = match wait.reason.as_str() {
         reason::CONFLICT | reason::FOREIGN if !wait.detail.is_empty() => {
             format!("{url} ({})", sentence(&wait))
@@ -189,10 +187,9 @@ fn pull_request(journey: &Journey<'_>) -> Wait {
 }
 
 /// A pull request of which the step has not said yet how it stands.
-fn not_looked_at(journey: &Journey<'_>, status: Option<&PromotionStepStatus>, url: &str) -> Wait {
+fn not_looked_at(view: &PromotionView<'_>, status: Option<&PromotionStepStatus>, url: &str) -> Wait {
     let number = status.and_then(pull_request_number).map(str::to_owned).or_else(|| number_of(url));
-    let reviewed =
-        journey.step.is_none_or(|step| step.spec.approval.unwrap_or_default() == Approval::PrReview);
+    let reviewed = view.step.is_none_or(|step| step.spec.approval.unwrap_or_default() == Approval::PrReview);
     let reason = if reviewed { reason::REVIEW } else { reason::MERGING };
     pull_request_wait(number.and_then(|number| number.parse().ok()), Some(url), reason)
 }
@@ -203,18 +200,18 @@ fn number_of(url: &str) -> Option<String> {
     (!last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit())).then(|| last.to_owned())
 }
 
-fn health(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
-    let subject = Subject::new(journey.environment.as_str());
+fn health(world: &World<'_>, view: &PromotionView<'_>) -> Option<Wait> {
+    let subject = Subject::new(view.environment.as_str());
     let begun = || Wait::new(WaitOn::Health, reason::BEGUN, subject, Who::Outside);
-    let wait = own(journey, WaitOn::Health).cloned();
+    let wait = own(view, WaitOn::Health).cloned();
     let said = wait.as_ref().map(|wait| match wait.reason.as_str() {
         reason::CHECKING => wait.detail.clone(),
         _ => sentence(wait),
     });
-    let told = || journey.step.and_then(|step| step.status.as_ref()?.message.clone());
-    let said = said.or_else(told).or_else(|| journey.entry()?.message.clone());
+    let told = || view.step.and_then(|step| step.status.as_ref()?.message.clone());
+    let said = said.or_else(told).or_else(|| view.entry()?.message.clone());
     let (mut until, mut deadline) = (None, None);
-    let basis = match journey.step.and_then(ending) {
+    let basis = match view.step.and_then(ending) {
         Some(Ending::Open) => {
             "the time of the check does not run while nothing is known of the environment".to_owned()
         }
@@ -228,13 +225,13 @@ fn health(world: &World<'_>, journey: &Journey<'_>) -> Option<Wait> {
         }
         None => "it goes on as soon as the environment is healthy".to_owned(),
     };
-    let wait = wait.unwrap_or_else(begun).detail(wanted(journey, said.as_deref())).basis(basis);
+    let wait = wait.unwrap_or_else(begun).detail(wanted(view, said.as_deref())).basis(basis);
     Some(Wait { until, deadline, ..wait })
 }
 
 /// What the environment shall run, and what was seen of it last.
-fn wanted(journey: &Journey<'_>, said: Option<&str>) -> String {
-    let version = display_version(&crate::gate_context::version(&journey.bundle.spec));
+fn wanted(view: &PromotionView<'_>, said: Option<&str>) -> String {
+    let version = display_version(&crate::gate_context::version(&view.bundle.spec));
     format!("wants {version}: {}", said.unwrap_or("nothing was seen of the environment yet"))
 }
 
@@ -246,13 +243,13 @@ fn left(deadline: Timestamp, now: Timestamp) -> String {
 }
 
 /// The environments before this one that are not verified, with what those wait for.
-fn upstreams(journey: &Journey<'_>, before: &[Promotion]) -> Vec<Wait> {
-    let open = journey
+fn upstreams(view: &PromotionView<'_>, before: &[Promotion]) -> Vec<Wait> {
+    let open = view
         .upstreams
         .iter()
-        .filter(|name| journey.record(name).and_then(|entry| entry.state) != Some(PromotionState::Verified));
+        .filter(|name| view.record(name).and_then(|entry| entry.state) != Some(PromotionState::Verified));
     open.map(|name| {
-        let bundle = name_of(&journey.bundle.metadata);
+        let bundle = name_of(&view.bundle.metadata);
         let known = before
             .iter()
             .find(|promotion| promotion.environment == *name && promotion.bundle.as_deref() == Some(bundle));
@@ -265,24 +262,22 @@ fn upstreams(journey: &Journey<'_>, before: &[Promotion]) -> Vec<Wait> {
 }
 
 /// A Bundle that has no Graph because the API server does not take it.
-fn unaccepted(journey: &Journey<'_>) -> Option<Wait> {
-    refusal(&journey.bundle).filter(|_| journey.graph.is_none())
+fn unaccepted(view: &PromotionView<'_>) -> Option<Wait> {
+    refusal(&view.bundle).filter(|_| view.graph.is_none())
 }
 
 /// kardinal's own next move, as the step, the Graph or the Bundle tells it.
-fn controller(journey: &Journey<'_>) -> Wait {
-    let of_step = journey.step.and_then(|step| step.status.as_ref()?.message.clone());
+fn controller(view: &PromotionView<'_>) -> Wait {
+    let of_step = view.step.and_then(|step| step.status.as_ref()?.message.clone());
     // What holds a node is said in expressions, and is over once its step exists.
-    let of_node =
-        journey.node_status().filter(|_| journey.step.is_none()).and_then(|node| node.message.clone());
-    let of_bundle = journey.graph.is_none().then(|| why(&journey.bundle).map(str::to_owned)).flatten();
-    let detail = of_step.or(of_node).or(of_bundle).unwrap_or_else(|| {
-        match (journey.step.map(shard_of), journey.graph) {
+    let of_node = view.node_status().filter(|_| view.step.is_none()).and_then(|node| node.message.clone());
+    let of_bundle = view.graph.is_none().then(|| why(&view.bundle).map(str::to_owned)).flatten();
+    let detail =
+        of_step.or(of_node).or(of_bundle).unwrap_or_else(|| match (view.step.map(shard_of), view.graph) {
             (Some(Some(shard)), _) => format!("the agent of shard {shard} is about to begin"),
             (Some(None), _) => "the step is about to begin".to_owned(),
             (None, Some(_)) => "the step is about to be created".to_owned(),
             (None, None) => "no controller has looked at the Bundle yet".to_owned(),
-        }
-    });
+        });
     next(detail).basis("kardinal does it next; `kardinal doctor` tells whether it runs")
 }

@@ -176,12 +176,12 @@ impl<'a> History<'a> {
         let mut standing: Vec<&'a Bundle> = Vec::new();
         for &bundle in &self.arrivals {
             let content = parts(bundle, self.kind);
-            let told = standing.iter().rev().map(|one| Standing {
+            let others = standing.iter().rev().map(|one| Standing {
                 bundle: name_of(&one.metadata),
                 is_same: parts(one, self.kind) == content,
                 is_verified: is_verified(one, &self.environment),
             });
-            let gone = leaving(bundle, is_verified(bundle, &self.environment), told);
+            let gone = leaving(bundle, is_verified(bundle, &self.environment), others);
             standing.truncate(standing.len().saturating_sub(gone));
             standing.push(bundle);
         }
@@ -255,7 +255,7 @@ pub(crate) fn came(bundle: &Bundle, environment: &str) -> Option<Timestamp> {
 pub(crate) fn ended_at(bundle: &Bundle, environment: &str) -> Option<Timestamp> {
     let status = bundle.status.as_ref()?;
     let entry = status.environments.get(environment)?;
-    let told = || {
+    let reached = || {
         let ready = status.conditions.iter().find(|condition| condition.type_ == READY);
         ready.filter(|ready| condition::is(ready, Truth::False)).map(|ready| ready.last_transition_time.0)
     };
@@ -264,7 +264,7 @@ pub(crate) fn ended_at(bundle: &Bundle, environment: &str) -> Option<Timestamp> 
         Some(PromotionState::Verified) => entry.verified_at,
         // One that was rejected may have been merged all the same.
         _ if entry.rejected_at.is_some() => entry.rejected_at.max(entry.promoted_at),
-        _ => told().or(entry.promoted_at),
+        _ => reached().or(entry.promoted_at),
     };
     at.max(created).map(whole_second)
 }

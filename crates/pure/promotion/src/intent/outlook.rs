@@ -66,7 +66,7 @@ pub fn outlook(
         let (from, to) = present.map_or_else(
             || (lost.map(|one| one.version.clone()), crate::gate_context::version(&bundle.spec)),
             |present| {
-                let (from, to) = told_apart(present, bundle);
+                let (from, to) = labels(present, bundle);
                 (Some(from), to)
             },
         );
@@ -87,7 +87,7 @@ pub fn outlook(
 }
 
 /// The versions of two Bundles: with their digests, where only these tell that they carry something else.
-fn told_apart(from: &Bundle, to: &Bundle) -> (String, String) {
+fn labels(from: &Bundle, to: &Bundle) -> (String, String) {
     let kind = to.spec.kind();
     let (old, new) = (crate::gate_context::version(&from.spec), crate::gate_context::version(&to.spec));
     if old != new || parts(from, kind) == parts(to, kind) {

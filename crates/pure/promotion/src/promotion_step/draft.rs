@@ -29,8 +29,8 @@ pub(super) fn output<'a>(status: &'a PromotionStepStatus, key: &str) -> Option<&
 /// Since when the step has come to the end that its condition tells. No seal covers that: it serves records that were
 /// written before the time of a failure had a field of its own.
 pub(super) fn verdict_since(status: &PromotionStepStatus) -> Option<Timestamp> {
-    let told = status.conditions.iter().find(|condition| condition.type_ == VERIFIED);
-    told.filter(|told| condition::is(told, Truth::False)).map(|told| told.last_transition_time.0)
+    let before = status.conditions.iter().find(|condition| condition.type_ == VERIFIED);
+    before.filter(|before| condition::is(before, Truth::False)).map(|before| before.last_transition_time.0)
 }
 
 pub(super) struct Draft<'a> {
@@ -193,8 +193,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Goes on to the next task: its kind decides the state. `told` is what has come of the one before, if anything.
-    pub(super) fn advance(&mut self, told: &str) {
+    /// Goes on to the next task: its kind decides the state. `previous` is what has come of the one before, if anything.
+    pub(super) fn advance(&mut self, previous: &str) {
         let checked = match self.checked {
             Ok(checked) => checked,
             Err(problems) => return self.refuse(problems),
@@ -209,7 +209,7 @@ impl<'a> Draft<'a> {
             self.status.current_step_index = None;
             self.status.verified_at = Some(self.snapshot.now);
             self.status.seal = self.seal();
-            self.verified(if told.is_empty() { "all tasks are done" } else { told });
+            self.verified(if previous.is_empty() { "all tasks are done" } else { previous });
             return;
         };
         self.status.current_step_index = u32::try_from(index).ok();
@@ -225,7 +225,10 @@ impl<'a> Draft<'a> {
             TaskKind::HealthCheck => {
                 let now = self.snapshot.now;
                 self.status.promoted_at = self.status.promoted_at.or(Some(now));
-                (PromotionState::HealthChecking, why::health(&checked.environment, why::reason::BEGUN, told))
+                (
+                    PromotionState::HealthChecking,
+                    why::health(&checked.environment, why::reason::BEGUN, previous),
+                )
             }
             TaskKind::Push => next(&format!("pushing the change to `{}`", checked.branch)),
             TaskKind::OpenPullRequest => next("opening the pull request"),
@@ -276,8 +279,8 @@ impl<'a> Draft<'a> {
             self.warn(UNREACHABLE, why);
         }
         self.judge(NewCondition::new(UNREACHABLE, Truth::True, "Unreachable", why));
-        let told = condition::find(&self.status.conditions, UNREACHABLE);
-        told.map_or(self.snapshot.now, |condition| condition.last_transition_time.0)
+        let found = condition::find(&self.status.conditions, UNREACHABLE);
+        found.map_or(self.snapshot.now, |condition| condition.last_transition_time.0)
     }
 
     /// Writes down that the environment is well, and nothing shows with which version.

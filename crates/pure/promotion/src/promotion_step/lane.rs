@@ -1,6 +1,6 @@
 //! One Bundle at a time: an environment belongs to one step until it is through, and the others wait.
 //!
-//! A step takes an environment by writing down that it is Promoting, and looks once more before its first deed. Of two
+//! A step takes an environment by writing down that it is Promoting, and looks once more before its first write. Of two
 //! that did so at the same time, at least the later one sees the other; the younger one steps back.
 
 use kardinal_api::kardinal::{PromotionState, PromotionStep, TaskState};
@@ -15,16 +15,17 @@ pub(super) struct Taken {
     /// Who is in the way, and with what.
     pub(super) wait: Wait,
     /// Whether the step keeps its own claim while it waits: it was there first, and the others have done nothing yet.
-    pub(super) keeps: bool,
+    pub(super) keeps_claim: bool,
 }
 
 /// Who has the environment, when it is somebody else.
 pub(super) fn taken(snapshot: &Snapshot<'_>) -> Option<Taken> {
     let all = || snapshot.others.iter().copied().filter(|other| occupies(other, snapshot.takes_back));
     let holder = all().min_by_key(|other| age(&other.metadata))?;
-    let keeps = all().all(|other| !has_begun(other) && age(&snapshot.step.metadata) < age(&other.metadata));
+    let keeps_claim =
+        all().all(|other| !has_begun(other) && age(&snapshot.step.metadata) < age(&other.metadata));
     let (name, environment) = (&holder.spec.bundle_ref, &holder.spec.environment);
-    Some(Taken { wait: why::ahead(name, environment, &activity(holder)), keeps })
+    Some(Taken { wait: why::ahead(name, environment, &describe_holder(holder)), keeps_claim })
 }
 
 /// What a Bundle waits for that wants to get in while one of these steps has the environment; of several the one that came
@@ -32,17 +33,17 @@ pub(super) fn taken(snapshot: &Snapshot<'_>) -> Option<Taken> {
 pub(crate) fn ahead<'a>(takes_back: bool, others: impl Iterator<Item = &'a PromotionStep>) -> Option<Wait> {
     let holder =
         others.filter(|other| occupies(other, takes_back)).min_by_key(|other| age(&other.metadata))?;
-    Some(why::ahead(&holder.spec.bundle_ref, &holder.spec.environment, &activity(holder)))
+    Some(why::ahead(&holder.spec.bundle_ref, &holder.spec.environment, &describe_holder(holder)))
 }
 
-/// Whether a step may still have to wait for others.
-pub fn is_outside(step: &PromotionStep) -> bool {
+/// Whether a step has not claimed its environment yet, so that it may still have to wait for others.
+pub fn has_no_claim(step: &PromotionStep) -> bool {
     let state = step.status.as_ref().and_then(|status| status.state);
     matches!(state, None | Some(PromotionState::Pending | PromotionState::Promoting))
 }
 
 /// What a step does in the environment that it has.
-fn activity(step: &PromotionStep) -> String {
+fn describe_holder(step: &PromotionStep) -> String {
     let status = step.status.as_ref();
     let number = status.and_then(|status| output(status, draft::PR_NUMBER)).unwrap_or("?");
     match status.and_then(|status| status.state) {

@@ -3,7 +3,7 @@
 use kardinal_api::kardinal::PromotionStep;
 use kardinal_vcs::{CommitState, PullRequest};
 
-use super::{Effect, ForgeEffect, GitEffect, KNOCKS, Outcome, Shown, in_time};
+use super::{BLOCKED_ATTEMPTS_MAX, Effect, ForgeEffect, GitEffect, Outcome, Shown, in_time};
 
 /// What one process remembers of a step between passes. It saves work, and it tells what this process has itself seen and
 /// shown, which nobody can write over: a pass with an empty memory comes to the same decisions after reading the pull
@@ -122,7 +122,7 @@ impl Memory {
 fn is_answer(outcome: &Outcome, faults: u32) -> bool {
     match outcome {
         Outcome::Done | Outcome::Shown { .. } | Outcome::Refused { .. } => true,
-        Outcome::Blocked { .. } => faults >= KNOCKS,
+        Outcome::Blocked { .. } => faults >= BLOCKED_ATTEMPTS_MAX,
         _ => false,
     }
 }

@@ -69,7 +69,7 @@ fn go_ahead<'a>(snapshot: &Snapshot<'a>) -> Result<&'a Bundle, Stop> {
     pending::may_begin(snapshot).map_err(Stop::Stay)?;
     match lane::taken(snapshot) {
         None => Ok(bundle),
-        Some(taken) if taken.keeps => Err(Stop::Stay(taken.wait)),
+        Some(taken) if taken.keeps_claim => Err(Stop::Stay(taken.wait)),
         Some(taken) => Err(Stop::StartOver(taken.wait)),
     }
 }

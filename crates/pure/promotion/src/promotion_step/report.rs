@@ -20,12 +20,12 @@ use super::{
 
 /// How often a custom task is called before a fault fails the step.
 const CALLS: u32 = 3;
-/// How often a door that stays shut is knocked at, where the step can do without.
-pub const KNOCKS: u32 = 4;
+/// How often something is tried that is refused until somebody acts, where the step can do without.
+pub const BLOCKED_ATTEMPTS_MAX: u32 = 4;
 /// How often a forge may ask to try a merge again later before that means a conflict.
 const CONFLICT_AFTER: u32 = 3;
-/// How often a step that is being deleted tries a world that fails: for about ten minutes.
-const PATIENCE: u32 = 75;
+/// How often a step that is being deleted tries what fails outside: for about ten minutes.
+const FAULT_ATTEMPTS_MAX: u32 = 75;
 
 /// What to write, and when to try again.
 pub type Report = sentence::Report<PromotionStepStatus>;
@@ -69,7 +69,9 @@ fn fold(
         trouble if is_trouble(trouble) && looks_back(snapshot, draft, effect) => {
             Some(backoff(attempt, uid(snapshot)))
         }
-        Outcome::Fault { message, .. } if may_give_up(snapshot, draft, effect) && attempt >= PATIENCE => {
+        Outcome::Fault { message, .. }
+            if may_give_up(snapshot, draft, effect) && attempt >= FAULT_ATTEMPTS_MAX =>
+        {
             give_up(draft, snapshot, effect, message);
             None
         }
@@ -85,12 +87,16 @@ fn fold(
             fault(draft, effect, message);
             Some(pause(attempt))
         }
-        Outcome::Blocked { message } if may_give_up(snapshot, draft, effect) && attempt >= KNOCKS => {
+        Outcome::Blocked { message }
+            if may_give_up(snapshot, draft, effect) && attempt >= BLOCKED_ATTEMPTS_MAX =>
+        {
             give_up(draft, snapshot, effect, message);
             None
         }
         Outcome::Blocked { message }
-            if is_display(effect) && attempt >= KNOCKS && !takes_success_back(snapshot, draft, effect) =>
+            if is_display(effect)
+                && attempt >= BLOCKED_ATTEMPTS_MAX
+                && !takes_success_back(snapshot, draft, effect) =>
         {
             refused(draft, snapshot, effect, (None, message), attempt)
         }
@@ -126,19 +132,19 @@ fn fold(
 /// commit that is gone.
 pub fn in_time(step: &PromotionStep, effect: &Effect, outcome: Outcome, attempt: u32) -> Outcome {
     let Outcome::Absent { message } = outcome else { return outcome };
-    let told = |key: &str| step.status.as_ref().and_then(|status| draft::output(status, key));
+    let output = |key: &str| step.status.as_ref().and_then(|status| draft::output(status, key));
     // The newest commit of an open pull request will come to be known.
     let is_awaited = |sha: &str| {
-        told(draft::PR_STATE) == Some(draft::OPEN) && told(draft::PR_HEAD).is_none_or(|head| head == sha)
+        output(draft::PR_STATE) == Some(draft::OPEN) && output(draft::PR_HEAD).is_none_or(|head| head == sha)
     };
     match effect {
         Effect::Forge(ForgeEffect::ReadPullRequest { .. } | ForgeEffect::FindPullRequest { .. })
-            if attempt >= KNOCKS =>
+            if attempt >= BLOCKED_ATTEMPTS_MAX =>
         {
             Outcome::NoPullRequest
         }
         Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, sha, .. })
-            if attempt >= KNOCKS && !is_awaited(sha) =>
+            if attempt >= BLOCKED_ATTEMPTS_MAX && !is_awaited(sha) =>
         {
             Outcome::Done
         }

@@ -7,7 +7,7 @@ use kardinal_policy::{Question, Scope, Verdict, all, evaluate, joint_window};
 use serde::Serialize;
 
 use crate::bundle::{Route, Stop, Template, Templates, last_verified};
-use crate::explain::{World, explain, told_organisation};
+use crate::explain::{World, explain, organisation_sees};
 use crate::gate_context::{self, EnvironmentFacts, GateContext};
 use crate::intent::{Error, bundle_named, environment_named};
 
@@ -188,7 +188,7 @@ impl Told {
         let previous = last_verified(&others.iter().collect::<Vec<_>>(), environment).cloned();
         Told {
             team: (bundle.clone(), previous),
-            organisation: told_organisation(bundle, environment, step, &others),
+            organisation: organisation_sees(bundle, environment, step, &others),
         }
     }
 

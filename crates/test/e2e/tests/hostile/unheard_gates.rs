@@ -21,7 +21,7 @@ const WHILE: SignedDuration = SignedDuration::from_mins(2);
 
 /// A change that a step makes.
 #[derive(Clone)]
-struct Deed {
+struct Action {
     environment: Value,
     /// Whether this request is the one that does it.
     is: fn(&str) -> bool,
@@ -31,13 +31,13 @@ struct Deed {
 #[derive(Default)]
 struct Doors {
     gates_are_shut: AtomicBool,
-    deed_is_let_through: AtomicBool,
+    action_is_let_through: AtomicBool,
 }
 
 impl Doors {
-    fn judge(&self, deed: &Deed, heard: &Heard<'_>) -> Fate {
-        let lost = match (deed.is)(heard.what) {
-            true => !self.deed_is_let_through.load(Ordering::SeqCst),
+    fn judge(&self, action: &Action, heard: &Heard<'_>) -> Fate {
+        let lost = match (action.is)(heard.what) {
+            true => !self.action_is_let_through.load(Ordering::SeqCst),
             false => is_about_gates(heard.what) && self.gates_are_shut.load(Ordering::SeqCst),
         };
         if lost { Fate::Lost } else { Fate::Pass }
@@ -51,13 +51,13 @@ fn is_about_gates(what: &str) -> bool {
 
 #[test]
 fn nothing_is_pushed_while_no_gate_is_heard_of() -> anyhow::Result<()> {
-    check(Deed { environment: json!({"name": "prod"}), is: |what| what.starts_with("GIT commit main") })
+    check(Action { environment: json!({"name": "prod"}), is: |what| what.starts_with("GIT commit main") })
 }
 
 #[test]
 fn no_pull_request_is_opened_while_no_gate_is_heard_of() -> anyhow::Result<()> {
     let is = |what: &str| what.starts_with("POST ") && what.contains("/pullrequests?");
-    check(Deed { environment: json!({"name": "prod", "pr": true}), is })
+    check(Action { environment: json!({"name": "prod", "pr": true}), is })
 }
 
 #[test]
@@ -65,15 +65,15 @@ fn nothing_is_merged_while_no_gate_is_heard_of() -> anyhow::Result<()> {
     let is = |what: &str| {
         what.starts_with("PATCH ") && what.contains("/pullrequests/") && !what.contains("/status?")
     };
-    check(Deed { environment: json!({"name": "prod", "pr": true}), is })
+    check(Action { environment: json!({"name": "prod", "pr": true}), is })
 }
 
-fn check(deed: Deed) -> anyhow::Result<()> {
+fn check(action: Action) -> anyhow::Result<()> {
     world::in_memory_overheard(world::promotions(), async |world, requests| {
         let doors = Arc::new(Doors::default());
-        let (judge, judged) = (Arc::clone(&doors), deed.clone());
+        let (judge, judged) = (Arc::clone(&doors), action.clone());
         requests.judged_by(move |heard| judge.judge(&judged, heard));
-        a_gate_closes_unheard(world, requests, &doors, &deed).await
+        a_gate_closes_unheard(world, requests, &doors, &action).await
     })
 }
 
@@ -83,15 +83,15 @@ async fn a_gate_closes_unheard(
     world: &World,
     requests: &Requests,
     doors: &Doors,
-    deed: &Deed,
+    action: &Action,
 ) -> anyhow::Result<()> {
-    let tried = || requests.take().iter().any(|what| (deed.is)(what));
+    let tried = || requests.take().iter().any(|what| (action.is)(what));
     let mut shop = Shop::open(world, &["prod"]).await?;
     shop.run_workloads(&["prod"]);
     shop.org_gate("freeze", "prod", "true", "1m").await?;
     shop.pipeline(json!({
         "apiVersion": KARDINAL, "kind": "Pipeline", "metadata": {"name": APP},
-        "spec": {"git": {"url": ""}, "environments": [deed.environment]},
+        "spec": {"git": {"url": ""}, "environments": [action.environment]},
     }))
     .await?;
     shop.release(BUNDLE, "1.29.0", json!({})).await?;
@@ -102,7 +102,7 @@ async fn a_gate_closes_unheard(
     world.advance(LONG).await;
     ensure!(requests.take().iter().any(|what| is_about_gates(what)), "the watch has ended");
     shop.org_gate("freeze", "prod", "false", "1m").await?;
-    doors.deed_is_let_through.store(true, Ordering::SeqCst);
+    doors.action_is_let_through.store(true, Ordering::SeqCst);
     says(&shop, "nothing is heard of PolicyGates").await?;
     world.advance(WHILE).await;
     ensure!(!tried(), "it was tried though nothing was heard of gates");

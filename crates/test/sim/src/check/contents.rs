@@ -16,7 +16,7 @@ use crate::world::{NAMESPACE, REPOSITORY, World};
 
 pub(super) async fn check(rest: &Rest<'_>, world: &World) -> anyhow::Result<()> {
     let contents = read(world).await?;
-    for stranger in &rest.deeds.strangers {
+    for stranger in &rest.actions.strangers {
         ensure!(
             rest.log.iter().any(|commit| commit.id == stranger.commit),
             "{stranger:?} was lost: {:#?}",

@@ -28,7 +28,7 @@ pub(super) async fn observe(context: &Context, key: &Key) -> Result<Observation,
     drop(view);
     if let Err(problem) = observation.consult(context, &others).await {
         tracing::warn!(gate = %key.1, error = %problem, "the gate cannot be asked; it is tried again");
-        return Err(Next::At(Some(context.clock.now() + crate::RETRY)));
+        return Err(Next::At(context.clock.now() + crate::RETRY));
     }
     observation.now = context.clock.now();
     Ok(observation)

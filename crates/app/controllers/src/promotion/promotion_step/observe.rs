@@ -12,8 +12,8 @@ use kardinal_promotion::bundle::{last_verified, takes_back, up_to_date};
 use kardinal_promotion::health::{self, Chosen, HealthFacts, Sight, Target, Unknown};
 use kardinal_promotion::policy_gate::Place;
 use kardinal_promotion::promotion_step::{
-    self as planner, Ground, Hold, Organisation, Snapshot, asks_gates, awaits_look, gate_texts, hold,
-    is_outside, looks_before_push, promoted_commit, rollback_of, tells_people, undone,
+    self as planner, Ground, Hold, Organisation, Snapshot, asks_gates, awaits_look, gate_texts, has_no_claim,
+    hold, looks_before_push, promoted_commit, rollback_of, tells_people, undone,
 };
 use kardinal_promotion::seal::Key as SealKey;
 use serde_json::Value;
@@ -127,7 +127,7 @@ pub(super) async fn observe(
     let step: PromotionStep =
         get(&view, namespace, name).or_else(|| unreadable(&view, key)).ok_or(Next::Never)?;
     if !context.serves(&step) {
-        return Err(Next::At(None));
+        return Err(Next::OnChange);
     }
     let bundle: Option<Bundle> = get(&view, namespace, &step.spec.bundle_ref);
     let pipeline: Option<Pipeline> = get(&view, namespace, &step.spec.pipeline);
@@ -143,7 +143,7 @@ pub(super) async fn observe(
     let gate_texts = bundle.as_ref().map(texts).unwrap_or_default();
     let hold = hold(pipeline.as_ref(), &freezes);
     let place = || facets::place(&step.spec.pipeline, &step.spec.environment);
-    let others = match is_outside(&step) {
+    let others = match has_no_claim(&step) {
         true => other_steps(&view, &step, facets::MOVING_TO, &place()),
         false => Vec::new(),
     };
@@ -335,7 +335,7 @@ async fn look(
         };
         match remote.as_ref().map(|remote| remote.reached(&kind, &target.namespace, now)) {
             Some(Reached::No(why)) => return Ok(health::unknown(&step.spec, Unknown::Unreachable(why))),
-            Some(Reached::NotKnown) => return Err(Next::At(Some(now + crate::RETRY))),
+            Some(Reached::NotKnown) => return Err(Next::At(now + crate::RETRY)),
             Some(Reached::Yes) | None => {}
         }
     }
@@ -348,7 +348,7 @@ async fn look(
         return Ok(health::unknown(&step.spec, Unknown::Unreachable(why.to_owned())));
     }
     if !view.known() {
-        return Err(Next::At(Some(now + crate::RETRY)));
+        return Err(Next::At(now + crate::RETRY));
     }
     let mut facts = health::facts(chosen, |target| select(&view, target));
     drop(view);

@@ -13,7 +13,7 @@ use kardinal_reach::Policy;
 use tokio::process::Command;
 
 /// How long the program may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// The most that it may print.
 const OUTPUT: u64 = 16 * 1024 * 1024;
 /// The part of its complaints that is kept.
@@ -23,7 +23,7 @@ const MEMORY: u64 = 512 * 1024 * 1024;
 /// Where it begins to tidy its memory up at the cost of time: before it meets the limit, at which it only dies.
 const TIDY: u64 = MEMORY / 8 * 7;
 /// It computes on several processors at once.
-const COMPUTING: u64 = 4 * PATIENCE.as_secs();
+const COMPUTING: u64 = 4 * TIME_LIMIT.as_secs();
 /// Nobody listens there: what is fetched through this proxy is not fetched.
 const NOWHERE: &str = "http://127.0.0.1:1";
 
@@ -71,7 +71,7 @@ impl Renderer<'_> {
             }
             build.env("PATH", nothing.path());
         }
-        run(build, PATIENCE).await
+        run(build, TIME_LIMIT).await
     }
 }
 
@@ -333,7 +333,7 @@ mod tests {
         // Bounded, in case that it is not ended: it has inherited the pipes.
         let (machine, nothing) = (machine(), Changed::new());
         let seen = render("sleep 50 & echo built", &machine, &empty, &nothing);
-        assert_eq!(tokio::time::timeout(PATIENCE / 2, seen).await.unwrap().unwrap(), "built\n");
+        assert_eq!(tokio::time::timeout(TIME_LIMIT / 2, seen).await.unwrap().unwrap(), "built\n");
     }
 
     #[tokio::test]

@@ -35,7 +35,7 @@ async fn create(arguments: CreateBundleArguments) -> anyhow::Result<()> {
     let bundle = order(&arguments, &server.namespace, Some(&pipeline))?;
     let made = server.create(&bundle, arguments.dry_run).await?;
     let output = arguments.common.output;
-    output::value(output, &made, || told(&arguments, &made))?;
+    output::value(output, &made, || render(&arguments, &made))?;
     if arguments.wait && !arguments.dry_run {
         wait(&server, &made).await?;
     }
@@ -91,7 +91,7 @@ fn check_type(arguments: &CreateBundleArguments, bundle: &Bundle) -> Result<(), 
     }
 }
 
-fn told(arguments: &CreateBundleArguments, bundle: &Bundle) -> String {
+fn render(arguments: &CreateBundleArguments, bundle: &Bundle) -> String {
     let name = bundle.metadata.name.as_deref().unwrap_or_default();
     let version = display_version(&kardinal_promotion::gate_context::version(&bundle.spec));
     let pipeline = &arguments.pipeline;

@@ -15,11 +15,11 @@ pub(crate) fn run(arguments: DiffArguments) -> anyhow::Result<()> {
         let bundles: Vec<Bundle> = server.list(&kube::api::ListParams::default()).await?;
         let DiffArguments { from, to, common } = &arguments;
         let differences = view::diff(&bundles, from, to).map_err(Failure::from)?;
-        output::value(common.output, &differences, || told(&differences, [from, to]))
+        output::value(common.output, &differences, || render(&differences, [from, to]))
     })
 }
 
-fn told(differences: &[Difference], [from, to]: [&str; 2]) -> String {
+fn render(differences: &[Difference], [from, to]: [&str; 2]) -> String {
     let cell = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let rows = differences.iter().map(|one| {
         let mark = if one.changed { "*" } else { "" };

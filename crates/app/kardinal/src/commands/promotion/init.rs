@@ -37,12 +37,12 @@ async fn pipeline(arguments: &InitArguments) -> anyhow::Result<()> {
     })?;
     let gates = server.gates(&[&arguments.policies.policy_namespaces]).await?;
     output::value(output, &pipeline, || {
-        told(&config, &pipeline, &gates, &arguments.policies.policy_namespaces)
+        render(&config, &pipeline, &gates, &arguments.policies.policy_namespaces)
     })
 }
 
 /// What the specification prints.
-fn told(
+fn render(
     config: &InitConfig,
     pipeline: &Pipeline,
     gates: &[PolicyGate],

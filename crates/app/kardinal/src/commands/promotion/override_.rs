@@ -44,11 +44,11 @@ pub(crate) fn run(arguments: OverrideArguments) -> anyhow::Result<()> {
             }
         }
         let changed: Vec<&PolicyGate> = held.iter().map(|instance| instance.gate).collect();
-        output::value(arguments.common.output, &changed, || told(&arguments, &held, expires, &who))
+        output::value(arguments.common.output, &changed, || render(&arguments, &held, expires, &who))
     })
 }
 
-fn told(arguments: &OverrideArguments, held: &[Instance<'_>], expires: Timestamp, who: &str) -> String {
+fn render(arguments: &OverrideArguments, held: &[Instance<'_>], expires: Timestamp, who: &str) -> String {
     let OverrideArguments { pipeline, gate, .. } = arguments;
     let lines = held.iter().map(|instance| {
         let environment = instance.environment.unwrap_or("every environment");

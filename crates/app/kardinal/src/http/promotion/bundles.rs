@@ -32,14 +32,14 @@ pub(in crate::http) async fn create(State(web): State<Arc<Web>>, request: Reques
     let claim = match Claim::of(&head.headers, now) {
         Ok(claim) => claim,
         Err(NoClaim::Unproved(message)) => return unauthorized(&message),
-        Err(NoClaim::Key) => return told(StatusCode::BAD_REQUEST, WRONG_KEY),
+        Err(NoClaim::Key) => return plain(StatusCode::BAD_REQUEST, WRONG_KEY),
     };
     let body = match reading::whole(body, BODY_LIMIT).await {
         Ok(body) => body,
         Err(Unread::TooLarge) => {
-            return told(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 1 MiB");
+            return plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 1 MiB");
         }
-        Err(Unread::Broken) => return told(StatusCode::BAD_REQUEST, "the body broke off"),
+        Err(Unread::Broken) => return plain(StatusCode::BAD_REQUEST, "the body broke off"),
     };
     let request = read(&body);
     if let Err(response) = admit(&web, &claim, &body, request.as_ref().ok()).await {
@@ -58,7 +58,7 @@ pub(in crate::http) async fn create(State(web): State<Arc<Web>>, request: Reques
     }
     if claim.key.is_none() && !web.copies.is_first(&claim, now) {
         let message = "this very request was here before: send an `Idempotency-Key` to be able to repeat it";
-        return told(StatusCode::CONFLICT, message);
+        return plain(StatusCode::CONFLICT, message);
     }
     match make(&web, namespace, &request, &claim).await {
         Ok(response) => response,
@@ -90,7 +90,7 @@ async fn admit(
     let Some(request) = request else { return Err(refuse(WRONG_TOKEN)) };
     let keys = web.tenants.keys(namespace_of(request), &request.pipeline).await.map_err(|cause| {
         tracing::warn!(error = %cause, "the CI tokens of a namespace cannot be read");
-        Box::new(told(StatusCode::SERVICE_UNAVAILABLE, "tokens cannot be read now; try again"))
+        Box::new(plain(StatusCode::SERVICE_UNAVAILABLE, "tokens cannot be read now; try again"))
     })?;
     match claim.is_proved_by(&keys, body).map_err(refuse)? {
         true => Ok(()),
@@ -152,7 +152,7 @@ async fn make(
             "other Bundles of this version were created in the second of this request: sign it anew and try again"
         }
     };
-    Err(Box::new(told(StatusCode::CONFLICT, message)))
+    Err(Box::new(plain(StatusCode::CONFLICT, message)))
 }
 
 fn answer(code: StatusCode, bundle: &Bundle) -> Response {
@@ -164,7 +164,7 @@ fn error(message: &str) -> Json<serde_json::Value> {
     Json(json!({"error": message}))
 }
 
-fn told(code: StatusCode, message: &str) -> Response {
+fn plain(code: StatusCode, message: &str) -> Response {
     (code, error(message)).into_response()
 }
 
@@ -185,7 +185,7 @@ fn failed(cause: &kube::Error) -> Box<Response> {
         }
         cause => {
             tracing::warn!(error = %cause, "the API server did not take a Bundle");
-            told(StatusCode::SERVICE_UNAVAILABLE, "the API server does not take it now; try again")
+            plain(StatusCode::SERVICE_UNAVAILABLE, "the API server does not take it now; try again")
         }
     })
 }

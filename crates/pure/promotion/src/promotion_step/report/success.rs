@@ -5,7 +5,7 @@ use crate::promotion_step::draft::{self, Draft};
 use crate::promotion_step::tasks::{Task, TaskKind};
 use crate::promotion_step::{
     Effect, ForgeEffect, GitEffect, ImageMove, Outcome, PullRequest, PullRequestState, Push, Snapshot, body,
-    change, closing, commit_check, gates, is_outside, late, pull_request, reopening, verifying,
+    change, closing, commit_check, gates, has_no_claim, late, pull_request, reopening, verifying,
 };
 
 /// How many changed images or files are kept in the status.
@@ -47,7 +47,7 @@ pub(super) fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: 
         (Effect::Forge(ForgeEffect::FindMerge { .. }), _) => nothing_to_open(draft, snapshot, None),
         // It was looked for before the step began.
         (Effect::Forge(ForgeEffect::FindPullRequest { .. }), Outcome::NoPullRequest)
-            if is_outside(snapshot.step) => {}
+            if has_no_claim(snapshot.step) => {}
         (_, Outcome::PullRequest(pull_request)) => pull_request::settle(draft, snapshot, pull_request),
         (_, Outcome::NoPullRequest) => reopening::record(draft),
         (Effect::Forge(ForgeEffect::UpdatePullRequest { .. }), _) => {

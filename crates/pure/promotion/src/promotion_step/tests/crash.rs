@@ -1,4 +1,4 @@
-//! The process may die between any deed and its record, and any deed may fail first: what the world looks like in
+//! The process may die between any effect and its record, and any effect may fail first: what the world looks like in
 //! the end is the same.
 
 use proptest::prelude::*;

@@ -63,7 +63,7 @@ fn what_is_shown_is_known_since_the_first_time_and_asked_for_once() {
 #[test]
 fn a_forge_that_does_not_let_us_show_anything_is_asked_again_until_it_is_certain() {
     let mut memory = Memory { pull_request: Some(found("c0ffee")), ..Memory::default() };
-    for _ in 1..KNOCKS {
+    for _ in 1..BLOCKED_ATTEMPTS_MAX {
         let blocked = Outcome::Blocked { message: "403".to_owned() };
         memory = settle(memory, &show(CommitState::Pending), blocked).0;
         assert!(!memory.has_shown() && memory.withdrawn.is_none());

@@ -97,7 +97,11 @@ fn a_deleted_pull_request_whose_commit_is_gone_too_is_opened_anew() {
     scene.tell(&green, Outcome::Done);
     scene.pull_request = None;
     let look = scene.effect();
-    scene.tell_again(&look, Outcome::Absent { message: "no pull request #7 (yet)".to_owned() }, KNOCKS);
+    scene.tell_again(
+        &look,
+        Outcome::Absent { message: "no pull request #7 (yet)".to_owned() },
+        BLOCKED_ATTEMPTS_MAX,
+    );
     let withdrawn = scene.effect();
     let Effect::Forge(ForgeEffect::SetCommitStatus { state: CommitState::Pending, sha, .. }) =
         withdrawn.clone()
@@ -105,20 +109,23 @@ fn a_deleted_pull_request_whose_commit_is_gone_too_is_opened_anew() {
         panic!("{withdrawn:?}")
     };
     let absent = || Outcome::Absent { message: "commit is not there (yet)".to_owned() };
-    for attempt in 1..KNOCKS {
+    for attempt in 1..BLOCKED_ATTEMPTS_MAX {
         assert!(scene.tell_again(&withdrawn, absent(), attempt).retry.is_some(), "it may come in a moment");
         assert_eq!(scene.effect(), withdrawn);
     }
-    let done = in_time(&scene.step, &withdrawn, absent(), KNOCKS);
+    let done = in_time(&scene.step, &withdrawn, absent(), BLOCKED_ATTEMPTS_MAX);
     assert_eq!(done, Outcome::Done, "nothing is green on a commit that is gone");
     scene.tell(&withdrawn, done);
     scene.withdrawn = Some(sha);
     assert!(matches!(scene.effect(), Effect::Git(GitEffect::Commit(_))), "{:?}", scene.status());
     // While the pull request is there, its newest commit has only not been seen yet; one that it has no more may be gone.
     let mut scene = Scene::reviewed().opened();
-    assert!(matches!(in_time(&scene.step, &withdrawn, absent(), KNOCKS), Outcome::Fault { .. }));
+    assert!(matches!(
+        in_time(&scene.step, &withdrawn, absent(), BLOCKED_ATTEMPTS_MAX),
+        Outcome::Fault { .. }
+    ));
     scene.step.status.as_mut().unwrap().outputs.insert("prHead".to_owned(), "beef".to_owned());
-    assert_eq!(in_time(&scene.step, &withdrawn, absent(), KNOCKS), Outcome::Done);
+    assert_eq!(in_time(&scene.step, &withdrawn, absent(), BLOCKED_ATTEMPTS_MAX), Outcome::Done);
 }
 
 #[test]
@@ -458,7 +465,7 @@ fn a_pull_request_without_a_change_that_cannot_be_closed_does_not_hold_the_step(
     let close = scene.effect();
     assert!(matches!(close, Effect::Forge(ForgeEffect::ClosePullRequest { .. })), "{close:?}");
     let blocked = Outcome::Blocked { message: "the token may not".to_owned() };
-    let report = report(&scene.snapshot(), &close, &blocked, KNOCKS);
+    let report = report(&scene.snapshot(), &close, &blocked, BLOCKED_ATTEMPTS_MAX);
     assert_eq!(report.notes[0].reason, "LeftBehind");
     scene.write(report.status);
     scene.plan();
@@ -617,7 +624,7 @@ fn a_pull_request_that_was_deleted_is_opened_anew_and_its_green_check_goes_first
     let absent = || Outcome::Absent { message: "no pull request #7 (yet)".to_owned() };
     let first = scene.tell(&look, absent());
     assert!(first.retry.is_some() && scene.message().ends_with("; trying again"), "{}", scene.message());
-    let last = scene.tell_again(&look, absent(), KNOCKS);
+    let last = scene.tell_again(&look, absent(), BLOCKED_ATTEMPTS_MAX);
     assert_eq!((last.retry, last.notes[0].reason.as_str()), (None, "PullRequestGone"));
     assert_eq!(scene.message(), "PR #7 no longer exists: another one is opened");
     let withdrawn = scene.effect();
@@ -640,7 +647,7 @@ fn a_deleted_pull_request_is_opened_anew_only_where_the_gates_let_it() {
     scene.pull_request = None;
     let look = scene.effect();
     let absent = Outcome::Absent { message: "no pull request #7 (yet)".to_owned() };
-    scene.tell_again(&look, absent, KNOCKS);
+    scene.tell_again(&look, absent, BLOCKED_ATTEMPTS_MAX);
     scene.set_gate("my-app-soak", closed());
     for _ in 0..4 {
         let plan = scene.plan();

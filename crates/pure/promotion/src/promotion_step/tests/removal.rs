@@ -326,7 +326,7 @@ fn a_step_whose_checks_cannot_be_taken_back_goes_all_the_same() {
             }
             Effect::Forge(ForgeEffect::SetCommitStatus { sha, .. }) => {
                 given_up.push(sha.clone());
-                scene.tell_again(&effect, blocked(), KNOCKS);
+                scene.tell_again(&effect, blocked(), BLOCKED_ATTEMPTS_MAX);
             }
             Effect::Forge(ForgeEffect::ReadPullRequest { .. } | ForgeEffect::FindPullRequest { .. }) => {
                 scene.tell(&effect, Outcome::PullRequest(closed_pull_request()));

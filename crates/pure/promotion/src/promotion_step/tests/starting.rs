@@ -89,7 +89,7 @@ fn an_override_opens_a_gate_for_its_environment_and_time() {
 }
 
 #[test]
-fn gates_and_holds_are_asked_again_right_before_the_first_deed_and_gates_never_after() {
+fn gates_and_holds_are_asked_again_right_before_the_first_write_and_gates_never_after() {
     let mut scene = Scene::reviewed().with_gate("soak", ready());
     scene.plan();
     scene.set_gate("soak", closed());
@@ -104,7 +104,7 @@ fn gates_and_holds_are_asked_again_right_before_the_first_deed_and_gates_never_a
     scene.set_gate("soak", closed());
     assert!(matches!(scene.effect(), Effect::Forge(ForgeEffect::OpenPullRequest(_))));
     scene.hold = held("Pipeline `my-app` is paused");
-    assert_eq!(scene.plan().effect(), None, "a hold stops the next deed whenever it comes");
+    assert_eq!(scene.plan().effect(), None, "a hold stops the next write whenever it comes");
     assert_eq!(scene.message(), "held: Pipeline `my-app` is paused");
 }
 

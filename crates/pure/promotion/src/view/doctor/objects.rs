@@ -11,7 +11,7 @@ use kardinal_policy::{is_freeze, is_template};
 use crate::explain::remedy;
 
 /// How long a controller may take to look at an object.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
+const OVERDUE_AFTER: SignedDuration = SignedDuration::from_secs(30);
 
 /// The objects of a namespace that controllers look at.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,8 +76,9 @@ fn looks(objects: &Objects<'_>) -> Vec<Look> {
 
 /// Nobody says "I am alive"; the objects that nobody looks at tell.
 fn alive(looks: &[Look], now: Timestamp) -> Finding {
-    let overdue =
-        |look: &&Look| !look.current && look.since.is_some_and(|since| now.duration_since(since) > PATIENCE);
+    let overdue = |look: &&Look| {
+        !look.current && look.since.is_some_and(|since| now.duration_since(since) > OVERDUE_AFTER)
+    };
     let left: Vec<&Look> = looks.iter().filter(overdue).collect();
     let remedy = "start them with `kardinal up` or `kardinal controller`, and look at their log";
     match (looks.len(), left.first()) {

@@ -14,7 +14,7 @@ use crate::output::{self, Progress};
 use crate::server::Server;
 
 /// How long the forge may take to do what was asked for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const FORGE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Adds an approval, in place of an earlier word of the same person.
 pub(super) async fn approve(
@@ -117,7 +117,7 @@ async fn settle(
     let settled = await_condition(server.api::<PullRequest>(), &name, move |seen: Option<&PullRequest>| {
         seen.is_none_or(|seen| state(seen) == wanted || refusal(seen, generation).is_some())
     });
-    let settled = tokio::time::timeout(PATIENCE, settled).await;
+    let settled = tokio::time::timeout(FORGE_LIMIT, settled).await;
     progress.end();
     let title = title(asked);
     let Ok(settled) = settled else {

@@ -26,7 +26,7 @@ pub(super) fn run(files: &[PathBuf], format: OutputFormat) -> anyhow::Result<()>
     for file in files {
         tested.extend(test(file)?);
     }
-    output::value(format, &tested, || tested.iter().map(Tested::told).collect())?;
+    output::value(format, &tested, || tested.iter().map(Tested::render).collect())?;
     let wrong = tested.iter().filter(|one| !one.problems.is_empty()).count();
     match wrong {
         0 => Ok(()),
@@ -37,7 +37,7 @@ pub(super) fn run(files: &[PathBuf], format: OutputFormat) -> anyhow::Result<()>
 }
 
 impl Tested {
-    fn told(&self) -> String {
+    fn render(&self) -> String {
         let Tested { file, gate, .. } = self;
         match self.problems.as_slice() {
             [] => format!("{file}: {gate}: ok\n"),
