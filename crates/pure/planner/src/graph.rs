@@ -5,6 +5,7 @@ pub mod plan;
 pub mod report;
 #[cfg(test)]
 mod tests;
+mod why;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::duration::GoDuration;
+use crate::wait::Who;
 
 /// Objects and values that refer to each other.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -259,6 +260,10 @@ pub struct Wait {
     pub node: String,
     /// The kind of waiting, such as `NotInScope`, `GateClosed` or `DataMissing`.
     pub why: String,
+    /// Whose turn it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Who")]
+    pub who: Option<Who>,
     /// The expression or field in question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,

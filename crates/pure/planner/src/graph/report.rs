@@ -9,6 +9,7 @@ use kardinal_graph::{NodeReport, NodeState, Wait, WaitReason};
 use kardinal_object::{ObjectId, name_of};
 
 use super::plan::{Removal, kind_reference, recorded_kinds, revision_name};
+use super::why::who;
 use super::{Checked, Memory};
 use crate::condition::{self, NewCondition, Note, Truth};
 use crate::sentence;
@@ -218,6 +219,7 @@ fn wait_status(wait: &Wait) -> api::Wait {
     api::Wait {
         node: wait.node.clone(),
         why: wait.why.as_str().to_owned(),
+        who: Some(who(wait)),
         detail: (!wait.detail.is_empty()).then(|| wait.detail.clone()),
         until: wait.until,
     }

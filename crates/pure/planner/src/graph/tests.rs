@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use kardinal_api::graph::{Graph, GraphSpec, Node, NodeState};
+use kardinal_api::Who;
+use kardinal_api::graph::{Graph, GraphSpec, GraphStatus, Node, NodeState};
 use kardinal_graph::{Action, Changed, Observed, Outcome, Seen, Selector};
 use kardinal_object::{Gvk, KindScope, ObjectId};
 use serde_json::{Value, json};
@@ -72,9 +73,22 @@ fn pass(graph: &mut Graph, world: &mut Objects, memory: &mut Memory) -> (Checked
     memory.note_refusals(&outcomes);
     let report = report(graph, &checked, memory, now());
     if let Some(status) = &report.status {
+        check_waits(status);
         graph.status = Some(status.clone());
     }
     (checked, plan, report)
+}
+
+/// A node that waits tells for what, and whose turn it is; where that is the time's, until when.
+fn check_waits(status: &GraphStatus) {
+    for node in &status.nodes {
+        let waits = matches!(node.state, NodeState::Pending | NodeState::Blocked | NodeState::NotReady);
+        assert!(!waits || !node.waits.is_empty(), "{node:?}");
+        for wait in &node.waits {
+            assert!(wait.who.is_some(), "{wait:?}");
+            assert!(wait.who != Some(Who::Time) || wait.until.is_some(), "{wait:?}");
+        }
+    }
 }
 
 fn perform(action: &Action, world: &mut Objects) -> Outcome {

@@ -134,6 +134,7 @@ fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {
         reason: Some(verdict.reason.clone()),
         last_evaluated_at: Some(whole_second(now)),
         next_change_at: verdict.next_change.map(second_after),
+        waits: verdict.why.clone(),
         conditions: Vec::new(),
     };
     let condition = ready_condition(&gate.spec, &verdict, snapshot.is_withdrawn);
@@ -220,6 +221,7 @@ fn closed_for_want(snapshot: &Snapshot<'_>, what: String) -> Plan {
     let status = PolicyGateStatus {
         observed_generation: gate.metadata.generation,
         ready: Some(false),
+        waits: Verdict::closed(title(gate), what.clone(), None).why,
         reason: Some(what),
         last_evaluated_at: Some(whole_second(snapshot.now)),
         next_change_at: None,

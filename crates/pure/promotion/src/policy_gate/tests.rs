@@ -1,7 +1,7 @@
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::Approval;
-use kardinal_api::{Bundle, PolicyGate};
+use kardinal_api::{Bundle, PolicyGate, PolicyGateStatus, Who};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn soaking() -> Bundle {
 
 fn look(gate: &PolicyGate, bundle: Option<&Bundle>, now: Timestamp) -> Plan {
     let place = place_by_labels(gate);
-    plan(&Snapshot {
+    let plan = plan(&Snapshot {
         gate,
         template: None,
         authority: None,
@@ -64,7 +64,21 @@ fn look(gate: &PolicyGate, bundle: Option<&Bundle>, now: Timestamp) -> Plan {
         bundle,
         previous: None,
         now,
-    })
+    });
+    if let Some(status) = &plan.status {
+        check_waits(status);
+    }
+    plan
+}
+
+/// A gate that holds tells what is waited for, whose turn it is, and until when as far as that is known; no other does.
+fn check_waits(status: &PolicyGateStatus) {
+    assert_eq!(status.waits.is_empty(), status.ready != Some(false), "{status:?}");
+    for wait in &status.waits {
+        assert_eq!(Some(&wait.detail), status.reason.as_ref());
+        assert_eq!(wait.until.map(report::second_after), status.next_change_at, "{wait:?}");
+        assert_eq!(wait.who == Who::Time, wait.until.is_some(), "{wait:?}");
+    }
 }
 
 /// Writes the status down as the API server keeps it.
