@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kardinal_api::Who;
-use kardinal_api::graph::{Graph, GraphSpec, GraphStatus, Node, NodeState};
-use kardinal_graph::{Action, Changed, Observed, Outcome, Seen, Selector};
+use kardinal_api::graph::{Graph, GraphSpec, Node, NodeState};
+use kardinal_graph::{Action, Changed, NodeState as Walked, Observed, Outcome, Seen, Selector, Walker};
 use kardinal_object::{Gvk, KindScope, ObjectId};
 use serde_json::{Value, json};
 
 use super::plan::{Effect, Memory, revision_name};
+use super::why::who;
 use super::{Checked, GraphScope, Plan, Report, Snapshot, plan, report};
 
 /// A world in which every kind is served and everything is seen at once.
@@ -72,21 +73,22 @@ fn pass(graph: &mut Graph, world: &mut Objects, memory: &mut Memory) -> (Checked
     }
     memory.note_refusals(&outcomes);
     let report = report(graph, &checked, memory, now());
+    if let Some(walker) = &memory.walker {
+        check_waits(walker);
+    }
     if let Some(status) = &report.status {
-        check_waits(status);
         graph.status = Some(status.clone());
     }
     (checked, plan, report)
 }
 
 /// A node that waits tells for what, and whose turn it is; where that is the time's, until when.
-fn check_waits(status: &GraphStatus) {
-    for node in &status.nodes {
-        let waits = matches!(node.state, NodeState::Pending | NodeState::Blocked | NodeState::NotReady);
-        assert!(!waits || !node.waits.is_empty(), "{node:?}");
+fn check_waits(walker: &Walker) {
+    for (id, node) in walker.reports() {
+        let is_waiting = matches!(node.state, Walked::Pending | Walked::Blocked | Walked::NotReady);
+        assert!(!is_waiting || !node.waits.is_empty(), "{id}: {node:?}");
         for wait in &node.waits {
-            assert!(wait.who.is_some(), "{wait:?}");
-            assert!(wait.who != Some(Who::Time) || wait.until.is_some(), "{wait:?}");
+            assert!(who(wait) != Who::Time || wait.until.is_some(), "{id}: {wait:?}");
         }
     }
 }
