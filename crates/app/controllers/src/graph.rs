@@ -160,6 +160,11 @@ impl pass::Kind for Kind {
         report::report(self, seen, (plan, done), memory)
     }
 
+    /// A Graph goes on although nobody can be told.
+    fn unwritten(later: Next, planned: Next, now: Timestamp) -> Next {
+        pass::sooner(later, planned, now)
+    }
+
     fn forget(&self, key: &Key) {
         self.routes().forget(key);
     }

@@ -1,5 +1,7 @@
 //! The answer of a gate: overrides first, then the expression, and everything that is not `true` is a no.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use kardinal_api::PolicyGateSpec;
 use kardinal_api::kardinal::GateOverride;
@@ -62,7 +64,7 @@ struct Judge<'g, C> {
 
 /// What is evaluated.
 struct Condition<C> {
-    language: Language,
+    language: Arc<Language>,
     expression: Expression,
     world: World<C>,
     limits: Limits,
@@ -162,7 +164,7 @@ impl<'g, C: Context> Judge<'g, C> {
 
 impl<C: Context> Condition<C> {
     fn new(gate: &PolicyGateSpec, context: &C) -> Result<Condition<C>, String> {
-        let language = Language::new(C::SHAPE);
+        let language = Language::of(C::SHAPE);
         let expression =
             Expression::compile(&language, &gate.expression).map_err(|errors| one_line(&errors))?;
         let zone = time_zone(gate.time_zone.as_deref().unwrap_or(UTC))

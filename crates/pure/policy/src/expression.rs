@@ -106,7 +106,7 @@ impl Expression {
 /// Whether the expression compiles against contexts of this kind, and its parts work on the types that they have. The error
 /// is rendered under the line it is about, with a caret.
 pub fn check_expression<C: Context>(expression: &str) -> Result<(), String> {
-    let language = Language::new(C::SHAPE);
+    let language = Language::of(C::SHAPE);
     let checked = Expression::compile(&language, expression).and_then(|compiled| {
         let errors = check_types(&language, expression, &compiled.tree);
         if errors.is_empty() { Ok(()) } else { Err(errors) }

@@ -2,6 +2,8 @@
 //!
 //! A name that is not in the shape is found when the gate is written, not when it is asked.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use kardinal_cel::ast::{BinaryOp, Expr, ExprKind};
 use kardinal_cel::{CompileError, Env, PathStep, Reference};
 
@@ -20,8 +22,19 @@ pub(crate) struct Language {
 }
 
 impl Language {
-    /// The language of contexts of this shape.
-    pub(crate) fn new(shape: &'static Shape) -> Language {
+    /// The language of contexts of this shape. It takes longer to make than an expression to evaluate, so each is kept.
+    pub(crate) fn of(shape: &'static Shape) -> Arc<Language> {
+        static KNOWN: Mutex<Vec<Arc<Language>>> = Mutex::new(Vec::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(language) = known.iter().find(|language| std::ptr::eq(language.shape, shape)) {
+            return Arc::clone(language);
+        }
+        let language = Arc::new(Language::new(shape));
+        known.push(Arc::clone(&language));
+        language
+    }
+
+    fn new(shape: &'static Shape) -> Language {
         let later = shape.later.iter().map(|(name, _)| *name);
         let names = shape.variables.iter().map(|(name, _)| *name).chain(later).chain([SCHEDULE]);
         Language { shape, env: names.fold(Env::standard(), |env, name| env.declare(name)) }

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kardinal_cluster::{Change, View};
 use kardinal_object::Gvk;
 use kardinal_planner::sentence::{Plan, Report};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::driver::{self, Key, Next, Route};
@@ -97,6 +97,11 @@ pub(crate) trait Kind: Hearer {
         done: Vec<(Self::Effect, Self::Outcome)>,
         memory: &mut Self::Memory,
     ) -> Report<Self::Status>;
+
+    /// When to look again where the status could not be written. `planned` is what else the pass wants.
+    fn unwritten(later: Next, _planned: Next, _now: Timestamp) -> Next {
+        later
+    }
 
     /// The object tells what was reported: this was written, or nothing had to be.
     fn recorded(&self, _: &Self::Seen, _: Option<&Self::Status>, _: &mut Self::Memory) {}
@@ -200,7 +205,7 @@ impl<K: Kind> Controller<K> {
             Some(pause) => Next::At(now.saturating_add(pause).unwrap_or(Timestamp::MAX)),
             None => Next::at(wake),
         };
-        self.tell(key, &seen, &report).await.map_err(|later| sooner(later, again, now))?;
+        self.tell(key, &seen, &report).await.map_err(|later| K::unwritten(later, again, now))?;
         if is_gone {
             return Ok(Next::Never);
         }
@@ -270,19 +275,12 @@ impl<K: Kind> Controller<K> {
         let kind = gvk::<K::Object>();
         let view = self.kind.context().watches.view([&kind]);
         let object = view.kind(&kind).and_then(|objects| objects.get(Some(namespace), name));
-        let named = object.and_then(|object| object.read::<Named>().ok());
-        named.and_then(|object| object.metadata.uid).unwrap_or_default()
+        object.map(|object| object.uid().to_owned()).unwrap_or_default()
     }
 }
 
-/// No more of an object than this is read for its uid.
-#[derive(Deserialize)]
-struct Named {
-    metadata: ObjectMeta,
-}
-
-/// The status could not be written: what follows from the plan may come before the next try.
-fn sooner(later: Next, planned: Next, now: Timestamp) -> Next {
+/// What follows from the plan may come before the next try to write the status.
+pub(crate) fn sooner(later: Next, planned: Next, now: Timestamp) -> Next {
     match (later, planned) {
         (Next::At(later), Next::At(planned)) if planned > now => Next::At(later.min(planned)),
         (later, _) => later,

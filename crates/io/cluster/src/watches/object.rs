@@ -25,6 +25,7 @@ fn shared(facets: Vec<Facet>) -> Box<[SharedFacet]> {
 pub struct Object {
     tree: OnceLock<Value>,
     text: OnceLock<Box<str>>,
+    uid: Box<str>,
     version: u64,
     facets: Box<[SharedFacet]>,
     /// Whether somebody has looked since the last round.
@@ -35,10 +36,10 @@ pub struct Object {
 
 impl Object {
     pub(super) fn new(tree: Value, facets: Vec<Facet>) -> Object {
-        let version = version_of(&tree);
+        let (uid, version) = (uid_of(&tree), version_of(&tree));
         let tree = OnceLock::from(tree);
         let looked_at = AtomicBool::new(true);
-        Object { tree, text: OnceLock::new(), version, facets: shared(facets), looked_at, taken: None }
+        Object { tree, text: OnceLock::new(), uid, version, facets: shared(facets), looked_at, taken: None }
     }
 
     /// An object that is text from the start.
@@ -46,6 +47,7 @@ impl Object {
         Object {
             tree: OnceLock::new(),
             text: OnceLock::from(Box::from(tree.to_string())),
+            uid: uid_of(tree),
             version: version_of(tree),
             facets: shared(facets),
             looked_at: AtomicBool::new(false),
@@ -83,6 +85,11 @@ impl Object {
         self.facets.iter().filter(move |(name, _)| *name == facet).map(|(_, value)| &**value)
     }
 
+    /// Its uid; empty when it has none. Asking for it is no look at the object.
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
     /// Its resource version as a number.
     pub(super) fn version(&self) -> u64 {
         self.version
@@ -101,6 +108,7 @@ impl Object {
         Some(Object {
             tree: OnceLock::new(),
             text: OnceLock::from(Box::from(self.text())),
+            uid: self.uid.clone(),
             version: self.version,
             facets: self.facets.clone(),
             looked_at: AtomicBool::new(false),
@@ -146,6 +154,10 @@ impl Head {
         let version = metadata.resource_version.parse().unwrap_or_default();
         Ok(Head { name: (metadata.namespace, metadata.name), version })
     }
+}
+
+fn uid_of(object: &Value) -> Box<str> {
+    object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().into()
 }
 
 /// The object's version as a number. Kubernetes guarantees that versions of one kind can be compared since 1.35,

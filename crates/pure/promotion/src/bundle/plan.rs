@@ -283,15 +283,22 @@ fn tell_again(status: &mut BundleStatus, environments: &BTreeMap<String, Environ
         is_known && before.rejected == Some(true) && now.is_some_and(|now| now.rejected.is_none())
     };
     let merged = old.iter().any(was_merged);
-    let words = |now| in_one_line(&failures(old, now));
-    let (said, says) = (words(old), words(environments));
     let Some(ready) = status.conditions.iter_mut().find(|condition| condition.type_ == READY) else { return };
     if merged {
         ready.reason = "StepFailed".to_owned();
     }
+    let (mut said, mut says) = (Vec::new(), Vec::new());
+    for (before, now) in failures(old, old).into_iter().zip(failures(old, environments)) {
+        said.push(before);
+        // What has failed since the end is not in it.
+        match ready.message.starts_with(in_one_line(&said).trim_end_matches('.')) {
+            true => says.push(now),
+            false => _ = said.pop(),
+        }
+    }
     // Behind it stands what was said of the rollback.
-    if let Some(rest) = ready.message.strip_prefix(&said) {
-        ready.message = format!("{says}{rest}");
+    if let Some(rest) = ready.message.strip_prefix(&in_one_line(&said)) {
+        ready.message = format!("{}{rest}", in_one_line(&says));
     }
 }
 

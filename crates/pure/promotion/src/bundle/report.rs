@@ -14,7 +14,7 @@ use super::{GATE_TEMPLATE_LABEL, Snapshot, why};
 use crate::promotion_step::{is_of_another, is_rejected, promoted_commit};
 use kardinal_planner::condition::{self, NewCondition, Note, Truth};
 use kardinal_planner::names::label_value;
-use kardinal_planner::why::Wait;
+use kardinal_planner::why::{Wait, in_room};
 
 /// The condition that says whether the Bundle has arrived.
 pub const READY: &str = "Ready";
@@ -237,7 +237,7 @@ pub fn report(
         phase: Some(standing.phase),
         graph_ref,
         conditions: others.chain([condition]).collect(),
-        waits: why::in_room(standing.waits.clone()),
+        waits: in_room(standing.waits.clone()),
         environments,
         rollbacks_put_off: old.rollbacks_put_off.clone(),
         rollbacks: old.rollbacks.clone(),

@@ -19,7 +19,7 @@ use super::{Effect, Plan, READY, Route, Snapshot, is_automatic_rollback, is_roll
 use crate::intent;
 use crate::promotion_step::rollback_of;
 use kardinal_planner::condition::{self, NewCondition, Note, Truth};
-use kardinal_planner::why::Wait;
+use kardinal_planner::why::{Wait, in_room};
 
 /// The condition of a failed Bundle that says whether a rollback is put off.
 pub(super) const PUT_OFF: &str = "RollbackPutOff";
@@ -52,7 +52,7 @@ impl Return {
         if let Some(new) = self.condition() {
             set(snapshot, status, new);
             status.rollbacks_put_off = self.environments();
-            status.waits = why::in_room(self.put_off.clone());
+            status.waits = in_room(self.put_off.clone());
         }
     }
 
@@ -137,7 +137,7 @@ pub(super) fn look_again(snapshot: &Snapshot<'_>, status: &BundleStatus) -> Opti
         NewCondition::new(PUT_OFF, Truth::False, reason, messages.join("; "))
     });
     let put_off = all.environments();
-    let waits = why::in_room(std::mem::take(&mut all.put_off));
+    let waits = in_room(std::mem::take(&mut all.put_off));
     let is_known = status.rollbacks_put_off == put_off && status.waits == waits;
     if all.effects.is_empty() && !new.is_news(&status.conditions) && is_known {
         return None;

@@ -40,15 +40,6 @@ pub const REFUSAL_REMEDY: &str =
 
 /// How many things a message names before it says "and more".
 const NAMED: usize = 5;
-/// So many a status holds.
-const LIMIT: usize = 256;
-
-/// As many as a status holds, the most important first.
-pub(super) fn in_room(mut waits: Vec<Wait>) -> Vec<Wait> {
-    waits.truncate(LIMIT);
-    waits
-}
-
 /// What a step waits for: as it tells itself, else as the record of its environment says.
 pub(super) fn of_step(
     environment: &str,

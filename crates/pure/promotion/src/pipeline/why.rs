@@ -2,7 +2,7 @@
 
 use kardinal_api::kardinal::Pipeline;
 use kardinal_planner::problem::{Problem, listed};
-use kardinal_planner::why::{Subject, Wait, WaitOn, Who};
+use kardinal_planner::why::{Subject, Wait, WaitOn, Who, in_room};
 
 /// The words of [`Wait::reason`]. Programs may rely on them.
 pub mod reason {
@@ -11,9 +11,6 @@ pub mod reason {
     /// A Secret does not exist.
     pub const SECRET_MISSING: &str = "SecretMissing";
 }
-
-/// So many a status holds.
-const LIMIT: usize = 256;
 
 /// Something that its author has to correct.
 pub(super) fn wrong(problem: &Problem) -> Wait {
@@ -32,7 +29,7 @@ fn missing(secret: &str) -> Wait {
 /// The Secrets that somebody has to create; those of before where nobody has looked since.
 pub(super) fn secrets(looked: Option<&[String]>, before: &[Wait]) -> Vec<Wait> {
     match looked {
-        Some(names) => names.iter().take(LIMIT).map(|name| missing(name)).collect(),
+        Some(names) => in_room(names.iter().map(|name| missing(name)).collect()),
         None => before.iter().filter(|wait| wait.reason == reason::SECRET_MISSING).cloned().collect(),
     }
 }

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use kardinal_api::{PolicyGateSpec, PolicyGateStatus};
 use kardinal_object::whole_second;
 use kardinal_planner::condition::{NewCondition, Note, Truth};
+use kardinal_planner::why::without_numbers;
 use kardinal_policy::{CLOSED, Decision, Verdict};
 
 use super::READY;
@@ -15,25 +16,13 @@ pub(super) fn says_the_same(old: &PolicyGateStatus, new: &PolicyGateStatus) -> b
         && old.observed_generation == new.observed_generation
         && old.next_change_at == new.next_change_at
         && old.conditions.iter().any(|condition| condition.type_ == READY)
-        && old.reason.as_deref().map(meaning) == new.reason.as_deref().map(meaning)
-}
-
-/// A reason without its numbers.
-fn meaning(reason: &str) -> String {
-    let mut text = String::with_capacity(reason.len());
-    for character in reason.chars() {
-        let character = if character.is_ascii_digit() { '#' } else { character };
-        if character != '#' || !text.ends_with('#') {
-            text.push(character);
-        }
-    }
-    text
+        && old.reason.as_deref().map(without_numbers) == new.reason.as_deref().map(without_numbers)
 }
 
 pub(super) fn notes(old: &PolicyGateStatus, verdict: &Verdict) -> Vec<Note> {
     let before = old.conditions.iter().find(|condition| condition.type_ == READY);
     let was_error = before.is_some_and(|condition| condition.reason == "Error");
-    let same = old.reason.as_deref().map(meaning) == Some(meaning(&verdict.reason));
+    let same = old.reason.as_deref().map(without_numbers) == Some(without_numbers(&verdict.reason));
     let note = |warning, reason: &str| {
         vec![Note { warning, reason: reason.to_owned(), message: verdict.reason.clone() }]
     };

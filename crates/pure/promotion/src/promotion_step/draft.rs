@@ -10,7 +10,7 @@ use super::tasks::{Task, TaskKind};
 use super::{Note, Plan, Snapshot, target, why};
 use crate::seal::Claim;
 use kardinal_planner::condition::{self, NewCondition, Truth};
-use kardinal_planner::why::Wait;
+use kardinal_planner::why::{Wait, in_room, says_the_same};
 pub(super) use outputs::*;
 
 /// Says that somebody must mend something before the step can go on.
@@ -91,8 +91,13 @@ impl<'a> Draft<'a> {
 
     /// Says what is waited for, the most important first.
     pub(super) fn wait(&mut self, waits: impl IntoIterator<Item = Wait>) {
-        self.status.waits = waits.into_iter().collect();
-        self.status.message = Some(why::message(&self.status.waits));
+        let waits = in_room(waits.into_iter().collect());
+        let message = Some(why::message(&waits));
+        // A number that has moved on behind the same words is not worth a write.
+        if message != self.status.message || !says_the_same(&waits, &self.status.waits) {
+            self.status.waits = waits;
+        }
+        self.status.message = message;
     }
 
     /// Says what kardinal does next.

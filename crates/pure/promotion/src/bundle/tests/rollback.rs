@@ -390,6 +390,29 @@ fn a_rejection_beside_a_failure_does_not_keep_what_failed() {
 }
 
 #[test]
+fn what_becomes_known_of_a_failure_is_told_also_where_another_environment_failed_later() {
+    let bundles = vec![versioned(GOOD, "1", 0), versioned(BAD, "2", 5)];
+    let fan = "    - {name: dev}\n    - {name: eu, dependsOn: [dev]}\n    - {name: us, dependsOn: [dev]}\n";
+    let mut world = World::new(pipeline(fan), bundles);
+    world.verify(GOOD, &["dev", "eu", "us"]);
+    world.pass(BAD);
+    world.set(BAD, "dev", PromotionState::Verified);
+    let eu = world.set(BAD, "eu", PromotionState::Failed);
+    eu.outputs.insert("rejected".to_owned(), "true".to_owned());
+    eu.message = Some("PR #7 was closed".to_owned());
+    world.pass(BAD);
+    assert_eq!(world.phase(BAD), Some(BundlePhase::Failed));
+    world.set(BAD, "us", PromotionState::Failed).message = Some("it is not healthy".to_owned());
+    world.pass(BAD);
+    let eu = world.set(BAD, "eu", PromotionState::Failed);
+    eu.outputs.remove("rejected");
+    eu.message = Some("PR #7 was merged all the same".to_owned());
+    world.pass(BAD);
+    let said = world.bundle(BAD).status.as_ref().unwrap().conditions[0].message.clone();
+    assert!(said.contains("eu: PR #7 was merged all the same"), "{said}");
+}
+
+#[test]
 fn a_rejection_of_a_bundle_that_had_the_same_name_does_not_keep_what_failed() {
     let mut world = world();
     world.set(BAD, "dev", PromotionState::Verified);

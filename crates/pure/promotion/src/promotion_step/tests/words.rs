@@ -163,3 +163,32 @@ fn a_pull_request_that_awaits_a_person_is_told_alike() {
     let wait = told.agrees(WaitOn::PullRequest);
     assert_eq!((wait.who, wait.subject.url), (Who::Person, Some(url)));
 }
+
+#[test]
+fn numbers_that_move_on_behind_a_closed_gate_are_not_written_while_people_look_at_the_pull_request() {
+    let hour = |hour: u32| json!({"ready": false, "reason": format!("schedule.hour = {hour}"), "lastEvaluatedAt": NOW});
+    let mut scene = scene(json!({"ready": true, "lastEvaluatedAt": NOW})).opened().kept();
+    scene.gates.get_mut(GATE).unwrap().status = from(hour(3));
+    let mut scene = scene.kept();
+    assert_eq!(scene.status().waits[0].detail, "schedule.hour = 3");
+    scene.gates.get_mut(GATE).unwrap().status = from(hour(4));
+    let told = scene.plan().status;
+    assert_eq!(told, None, "the gate itself tells the hour");
+    scene.gates.get_mut(GATE).unwrap().status =
+        from(json!({"ready": false, "reason": "schedule.isWeekend = true", "lastEvaluatedAt": NOW}));
+    let mut scene = scene.kept();
+    scene.plan();
+    assert_eq!(scene.status().waits[0].detail, "schedule.isWeekend = true", "other words are news");
+}
+
+#[test]
+fn no_more_waits_are_written_than_a_status_may_have() {
+    let mut scene = scene(json!({"ready": true, "lastEvaluatedAt": NOW})).opened().kept();
+    for number in 0..300 {
+        scene = scene.with_gate(&format!("gate-{number}"), json!({"ready": false, "lastEvaluatedAt": NOW}));
+    }
+    let mut scene = scene.kept();
+    scene.plan();
+    assert_eq!(scene.status().waits.len(), 256);
+    assert!(scene.message().starts_with("PR #7 waits: held by gate-0, gate-1, "), "{}", scene.message());
+}
