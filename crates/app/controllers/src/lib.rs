@@ -1,5 +1,5 @@
-//! The controllers. Each kind has one file that reads out the sentence
-//! observe → check → plan → act → report; the pure words live in `kardinal-planner`.
+//! The controllers. All of them speak the sentence observe → check → plan → act → report, which `reconcile/pass.rs` has once; the
+//! pure words live in the crate of their dialect.
 //!
 //! Controllers know a `kube::Client`, a clock, repositories and forges, and nothing about what is behind them.
 
