@@ -4,7 +4,6 @@ use jiff::{SignedDuration, Timestamp};
 use kardinal_object::Gvk;
 
 use crate::condition::Note;
-use crate::why::Wait;
 
 /// What follows from what was observed. A plan is made without any choice left to whoever carries it out.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,28 +11,19 @@ pub struct Plan<E, S> {
     /// What is to be done: one stage after the other, the effects of a stage side by side. When an effect fails, the
     /// stages after it are left to the next pass.
     pub stages: Vec<Vec<E>>,
-    /// The whole status, when it differs from the one observed. It is written after the effects.
+    /// The whole status, when it differs from the one observed; what is waited for is in it. It is written after the effects.
     pub status: Option<S>,
     /// Transitions worth an Event, once the status is written.
     pub notes: Vec<Note>,
     /// The earliest time at which the decision can change although nothing else happens.
     pub wake: Option<Timestamp>,
-    /// What is waited for, the most important first.
-    pub why: Vec<Wait>,
     /// Kinds of which a watch may not know enough for this plan: it is made once more after they were read past it.
     pub fresh: Vec<Gvk>,
 }
 
 impl<E, S> Default for Plan<E, S> {
     fn default() -> Plan<E, S> {
-        Plan {
-            stages: Vec::new(),
-            status: None,
-            notes: Vec::new(),
-            wake: None,
-            why: Vec::new(),
-            fresh: Vec::new(),
-        }
+        Plan { stages: Vec::new(), status: None, notes: Vec::new(), wake: None, fresh: Vec::new() }
     }
 }
 
@@ -51,11 +41,6 @@ impl<E, S> Plan<E, S> {
     /// All effects, in their order.
     pub fn effects(&self) -> Vec<&E> {
         self.stages.iter().flatten().collect()
-    }
-
-    /// Whether nothing is to be done or written.
-    pub fn is_idle(&self) -> bool {
-        self.stages.iter().all(Vec::is_empty) && self.status.is_none() && self.notes.is_empty()
     }
 }
 

@@ -31,31 +31,21 @@ pub fn says_the_same(one: &[Wait], other: &[Wait]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| outline(one) == outline(other))
 }
 
-/// What was waited for, in one line: the most important first, `and more` after the first few.
-pub fn one_line(waits: &[Wait]) -> String {
-    const NAMED: usize = 5;
-    let mut parts: Vec<&str> = waits.iter().take(NAMED).map(|wait| wait.detail.as_str()).collect();
-    if waits.len() > NAMED {
-        parts.push("and more");
-    }
-    parts.join("; ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_line_names_the_first_few() {
-        let wait = |number: usize| {
-            let subject = Subject::new(format!("env-{number}"));
-            let wait = Wait::new(WaitOn::Upstream, "NotVerified", subject, Who::Kardinal);
-            wait.detail(format!("waiting for `env-{number}`"))
+    fn numbers_are_no_news_and_the_last_keeps_its_place() {
+        let wait = |detail: &str| {
+            let wait = Wait::new(WaitOn::Gate, "Closed", Subject::new("gate"), Who::Person);
+            wait.detail(detail)
         };
-        assert_eq!(one_line(&[]), "");
-        let two: Vec<Wait> = (1..=2).map(wait).collect();
-        assert_eq!(one_line(&two), "waiting for `env-1`; waiting for `env-2`");
-        let many: Vec<Wait> = (1..=7).map(wait).collect();
-        assert!(one_line(&many).ends_with("waiting for `env-5`; and more"));
+        assert!(says_the_same(&[wait("hour = 9")], &[wait("hour = 10")]));
+        assert!(!says_the_same(&[wait("hour = 9")], &[wait("day = 9")]));
+        assert!(!says_the_same(&[wait("hour = 9")], &[]));
+        let many: Vec<Wait> = (0..300).map(|number| wait(&number.to_string())).collect();
+        let kept = in_room(many);
+        assert_eq!((kept.len(), kept[254].detail.as_str(), kept[255].detail.as_str()), (256, "254", "299"));
     }
 }

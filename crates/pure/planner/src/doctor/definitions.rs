@@ -5,6 +5,7 @@ use kardinal_object::name_of;
 use serde_json::Value;
 
 use super::Finding;
+use crate::condition::Truth;
 
 const REMEDY: &str = "`kardinal install` brings them up to date";
 
@@ -42,7 +43,7 @@ fn problem(ours: &CustomResourceDefinition, theirs: &Installed) -> Option<Findin
         }
     };
     let conditions = theirs.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    if !conditions.into_iter().any(|one| one.type_ == "Established" && one.status == "True") {
+    if !conditions.into_iter().any(|one| one.type_ == "Established" && one.status == Truth::True.as_str()) {
         return Some(Finding::fail(kind, "is installed but not served yet", "try again in a moment"));
     }
     let versions =

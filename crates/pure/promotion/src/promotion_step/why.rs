@@ -9,7 +9,7 @@ use kardinal_planner::why::{Subject, Wait, WaitOn, Who};
 /// The words of [`Wait::reason`]. Programs may rely on them.
 pub mod reason {
     /// A gate answers no.
-    pub const CLOSED: &str = "Closed";
+    pub const CLOSED: &str = kardinal_policy::CLOSED;
     /// A gate that the step requires does not exist.
     pub const MISSING: &str = "Missing";
     /// A gate has not answered yet, or not lately enough.
