@@ -12,3 +12,4 @@ pub(crate) mod pipeline;
 pub(crate) mod policy_gate;
 pub(crate) mod promotion_step;
 pub(crate) mod sealing;
+mod surroundings;

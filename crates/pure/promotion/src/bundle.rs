@@ -21,6 +21,7 @@ use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
 use kardinal_object::{annotation_of, is_true, label_of, name_of};
 use serde_json::Value;
 
+use crate::gate_context::Surroundings;
 use crate::seal::Key;
 
 pub use check::{Refusal, check, last_verified};
@@ -47,6 +48,8 @@ pub struct Snapshot<'a> {
     pub pipeline: Option<&'a Pipeline>,
     /// The other Bundles of that Pipeline.
     pub siblings: &'a [&'a Bundle],
+    /// What gates see around it.
+    pub around: &'a Surroundings,
     /// All gates in the namespaces that count, instances included.
     pub gates: &'a [&'a PolicyGate],
     /// The Graphs in the namespace that belong to the Bundle or have one of the names that [`graph_names`] lists; more do

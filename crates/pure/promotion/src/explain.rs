@@ -23,10 +23,10 @@ pub use kardinal_planner::why::{Subject, Wait, WaitOn, Who};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::bundle::Route;
+use crate::bundle::{Route, pipeline_name};
+use crate::gate_context::Surroundings;
 use crate::shard::Agent;
 
-pub use gates::organisation_sees;
 pub use outside::remedy;
 pub use schema::schema;
 pub use text::{display_version, roughly, shell_word};
@@ -50,6 +50,18 @@ pub struct World<'a> {
     pub agents: &'a [Agent],
     /// The one `now` of this explanation.
     pub now: Timestamp,
+}
+
+impl World<'_> {
+    /// What gates see around a Bundle: the others of its Pipeline.
+    pub fn around(&self, bundle: &Bundle) -> Surroundings {
+        let is_other = |other: &&Bundle| {
+            other.metadata.name != bundle.metadata.name
+                && other.metadata.namespace == bundle.metadata.namespace
+                && pipeline_name(other) == pipeline_name(bundle)
+        };
+        Surroundings { others: self.bundles.iter().filter(is_other).cloned().collect() }
+    }
 }
 
 /// Where the promotions of one Pipeline stand.

@@ -1,9 +1,10 @@
 //! What the gates of a promotion are told: the Bundle, the environment that it wants into, and what was verified there last.
 //!
 //! Each variable has a file with its attributes and their values. A new attribute is written there, and whoever asks a gate
-//! has it: all of them call [`of`].
+//! has it: all of them make a [`Candidate`].
 
 mod bundle;
+mod candidate;
 mod environment;
 mod previous;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use kardinal_object::{created_at, label_of};
 use kardinal_policy::{Context, Elapsed, Promotion, Reads, Shape, Unit};
 use serde_json::Value;
 
+pub use candidate::{Candidate, Surroundings};
 pub use version::version;
 
 const BUNDLE: &str = "bundle";
@@ -75,7 +77,7 @@ struct Subject {
 }
 
 /// What a gate is told of a Bundle that wants into an environment, and of the one that was verified there last.
-pub fn of(
+fn of(
     bundle: &Bundle,
     previous: Option<&Bundle>,
     environment: EnvironmentFacts<'_>,

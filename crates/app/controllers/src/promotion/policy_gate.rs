@@ -16,7 +16,7 @@ use crate::reconcile::driver::{Key, Next};
 use crate::reconcile::pass::{self, Remembered, as_planned};
 use crate::reconcile::routes::{Hearer, Hears};
 use observe::Observation;
-pub(crate) use observe::{others, placed};
+pub(crate) use observe::placed;
 
 /// Asks the gates.
 pub(crate) struct Kind {

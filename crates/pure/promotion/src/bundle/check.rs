@@ -9,8 +9,8 @@ use super::gates::Templates;
 use super::refused::check_size;
 use super::route::Route;
 use super::{Snapshot, pipeline_name, translate};
-use crate::gate_context::{self, EnvironmentFacts};
-use crate::seal::{Door, Key, Place, trusted, trusted_previous};
+use crate::gate_context::{Candidate, EnvironmentFacts};
+use crate::seal::{Door, Key, Place};
 use kardinal_planner::problem::{Problem, listed};
 
 /// A Bundle that is not promoted, and why.
@@ -92,8 +92,7 @@ fn denial(
     let environment = EnvironmentFacts { name, approval: stop.environment.approval(), upstreams: &upstreams };
     let mut tried = Vec::new();
     for permission in templates.permissions(name) {
-        let (bundle, previous) = proven(snapshot, name)?;
-        let context = gate_context::of(&bundle, previous.as_ref(), environment, snapshot.now);
+        let context = proven(snapshot, name)?.context(environment, snapshot.now);
         let gate = name_of(&permission.metadata);
         let verdict = evaluate(gate, &permission.spec, &context);
         if verdict.is_open() {
@@ -110,19 +109,17 @@ fn denial(
 
 /// What the organisation's permissions are told, the same as what its gates are told by a step: the Bundle as far as it is
 /// proven, and the one that is proven to have been verified last.
-fn proven(snapshot: &Snapshot<'_>, environment: &str) -> Result<(Bundle, Option<Bundle>), Refusal> {
+fn proven(snapshot: &Snapshot<'_>, environment: &str) -> Result<Candidate<'static>, Refusal> {
     let key: &Key = snapshot.key.map_err(|why| Refusal {
         phase: BundlePhase::Available,
         reason: "NothingProven",
         message: format!("waits to learn whether `{environment}` may be skipped: {why}"),
     })?;
     let pipeline = pipeline_name(snapshot.bundle).unwrap_or_default();
-    let others: Vec<Bundle> = snapshot.siblings.iter().copied().cloned().collect();
     let steps: Vec<PromotionStep> = snapshot.steps.iter().copied().cloned().collect();
     // What is skipped has no step, so that nobody knows which place it would be: no rollback permits to skip it.
     let door = Door { pipeline, environment, place: Some(Place::NOWHERE) };
-    let bundle = trusted(key, &door, snapshot.bundle, &steps, &others);
-    Ok((bundle, trusted_previous(key, &door, &others)))
+    Ok(Candidate::proven(key, &door, snapshot.bundle, &steps, snapshot.around))
 }
 
 /// The Bundle that was verified last in an environment.

@@ -1,36 +1,42 @@
 //! The gates of an environment, each asked again now.
 
 use kardinal_api::kardinal::{
-    Approval, BUNDLE_LABEL, Bundle, ENVIRONMENT_LABEL, Environment, GateEvidence, GateResult, GateStage,
-    PIPELINE_LABEL, PolicyGate, PromotionState, PromotionStep, SCOPE_LABEL,
+    Approval, BUNDLE_LABEL, ENVIRONMENT_LABEL, Environment, GateEvidence, GateResult, GateStage,
+    PIPELINE_LABEL, PolicyGate, PromotionState, SCOPE_LABEL,
 };
 use kardinal_object::{created_at, label_of, name_of};
 use kardinal_policy::{
-    at_place, evaluate, guards, is_freeze, is_skip_permission, scope, shows_organisation,
+    Verdict, at_place, evaluate, guards, is_freeze, is_skip_permission, scope, shows_organisation,
     speaks_for_organisation,
 };
 use serde_json::Value;
 
 use super::choose::{PromotionView, split, steps_of};
 use super::{Gate, GateVerdict, World};
-use crate::bundle::{
-    GATE_TEMPLATE_LABEL, Route, UPSTREAMS_ANNOTATION, last_verified, pipeline_name, template_of,
-};
-use crate::gate_context::{self, EnvironmentFacts};
+use crate::bundle::{GATE_TEMPLATE_LABEL, Route, UPSTREAMS_ANNOTATION, template_of};
+use crate::gate_context::{Candidate, Surroundings};
 use crate::policy_gate::{Place, place_by_labels, place_in_graph};
-use crate::promotion_step::{is_behind, target, written_to};
-use crate::seal::{Door, sealed, sealed_previous};
+use crate::promotion_step::{is_behind, target};
 use kardinal_planner::names::label_value;
+
+/// Where gates are asked: a promotion, with what gates see around its Bundle.
+#[derive(Clone, Copy)]
+struct Scene<'s, 'a> {
+    world: &'s World<'a>,
+    view: &'s PromotionView<'a>,
+    around: &'s Surroundings,
+}
 
 /// The gates of the view's environment, the pause first, those behind the environment last.
 pub(super) fn gates(world: &World<'_>, view: &PromotionView<'_>) -> Vec<Gate> {
+    let scene = Scene { world, view, around: &world.around(&view.bundle) };
     if is_past(view) {
-        return from_evidence(world, view);
+        return from_evidence(&scene);
     }
     let mut rows: Vec<Gate> = pauses(world).map(paused).collect();
-    let mut asked = existing(world, view);
+    let mut asked = existing(&scene);
     asked.extend(not_created(world, view));
-    let unshown = unshown(world, view, &asked);
+    let unshown = unshown(&scene, &asked);
     asked.extend(unshown);
     asked.sort_by(|a, b| (!a.blocking, &a.name).cmp(&(!b.blocking, &b.name)));
     rows.extend(asked);
@@ -77,7 +83,8 @@ fn paused(gate: &PolicyGate) -> Gate {
 }
 
 /// The instances that exist.
-fn existing(world: &World<'_>, view: &PromotionView<'_>) -> Vec<Gate> {
+fn existing(scene: &Scene<'_, '_>) -> Vec<Gate> {
+    let Scene { world, view, .. } = *scene;
     let required = view.required_gates();
     let bundle = label_value(name_of(&view.bundle.metadata));
     let mut rows = Vec::new();
@@ -91,7 +98,7 @@ fn existing(world: &World<'_>, view: &PromotionView<'_>) -> Vec<Gate> {
             && label_of(&gate.metadata, GATE_TEMPLATE_LABEL).is_some();
         if is_required || is_ours {
             let blocking = is_required || is_in_front(gate);
-            rows.push(asked(world, view, gate, place(view, gate), blocking));
+            rows.push(asked(scene, gate, place(view, gate), blocking));
         }
     }
     rows
@@ -110,13 +117,8 @@ fn place(view: &PromotionView<'_>, gate: &PolicyGate) -> Place {
 
 /// Asks one instance, about the same place and with the same overrides as its controller does. One that shows a gate of the
 /// organisation is asked as the step asks that: nothing that stands in the team's namespace changes what it says.
-fn asked<'a>(
-    world: &World<'a>,
-    view: &PromotionView<'_>,
-    gate: &'a PolicyGate,
-    place: Place,
-    blocking: bool,
-) -> Gate {
+fn asked<'a>(scene: &Scene<'_, 'a>, gate: &'a PolicyGate, place: Place, blocking: bool) -> Gate {
+    let Scene { world, view, .. } = *scene;
     let template = template(world, gate);
     let ours = template.filter(|template| speaks(world, view, template));
     let place = match ours {
@@ -128,7 +130,7 @@ fn asked<'a>(
         },
         _ => place,
     };
-    let mut row = Gate {
+    let row = Gate {
         name: title(template, gate).to_owned(),
         object: gate.metadata.name.clone(),
         scope: Some(scope(gate).as_str().to_owned()),
@@ -142,46 +144,62 @@ fn asked<'a>(
         changes_at: None,
     };
     if let Some(reason) = not_yet(view, &place.upstreams) {
-        row.reason = reason;
-        return row;
+        return Gate { reason, ..row };
     }
     if template.is_none() && shows_organisation(gate, world.policy_namespaces) {
         return as_answered(row, gate);
     }
-    let environment =
-        EnvironmentFacts { name: &place.environment, approval: place.approval, upstreams: &place.upstreams };
-    let (others, now) = (others(world, &view.bundle), world.now);
     let verdict = match ours {
-        Some(template) => {
-            let others: Vec<Bundle> = others.into_iter().cloned().collect();
-            // The step tells every gate which Bundle was verified last where it goes itself.
-            let (bundle, previous) = organisation_sees(&view.bundle, &view.environment, view.step, &others);
-            let previous = previous.as_ref();
-            let step = view.step.filter(|_| is_in_front(template));
-            let target = step.map(|step| target(step, view.bundle.spec.kind()));
-            let template = target.map_or_else(|| template.clone(), |target| at_place(template, &target));
-            evaluate(&row.name, &template.spec, &gate_context::of(&bundle, previous, environment, now))
-        }
-        None => {
-            let mut spec = gate.spec.clone();
-            let given = template.filter(|template| template.metadata.name != gate.metadata.name);
-            spec.overrides.extend(given.into_iter().flat_map(|template| template.spec.overrides.clone()));
-            let previous = last_verified(&others, &place.environment);
-            evaluate(&row.name, &spec, &gate_context::of(&view.bundle, previous, environment, now))
-        }
+        Some(template) => answer_of_organisation(scene, template, &row.name, &place),
+        None => answer_of_team(scene, template, gate, &row.name, &place),
     };
-    row.verdict = if verdict.is_open() { GateVerdict::Pass } else { GateVerdict::Fail };
-    row.changes_at = verdict.next_change;
-    if !verdict.is_open() {
-        row.eta = verdict.satisfied_at;
-        row.basis = Some(match (verdict.satisfied_at, verdict.is_unknown()) {
-            (Some(_), _) => based_on(gate, &place.upstreams),
-            (None, true) => "needs a person to correct the expression".to_owned(),
-            (None, false) => "it does not open by itself".to_owned(),
-        });
+    with_verdict(row, verdict, gate, &place)
+}
+
+/// What a gate of the organisation says. The step tells every gate which Bundle was verified last where it goes itself.
+fn answer_of_organisation(
+    scene: &Scene<'_, '_>,
+    template: &PolicyGate,
+    name: &str,
+    place: &Place,
+) -> Verdict {
+    let Scene { world, view, around } = *scene;
+    let candidate = Candidate::sealed(&view.bundle, &view.environment, view.step, around);
+    let step = view.step.filter(|_| is_in_front(template));
+    let target = step.map(|step| target(step, view.bundle.spec.kind()));
+    let template = target.map_or_else(|| template.clone(), |target| at_place(template, &target));
+    evaluate(name, &template.spec, &candidate.context(place.facts(), world.now))
+}
+
+/// What a gate of the team says, with the overrides of the template that it was made from.
+fn answer_of_team(
+    scene: &Scene<'_, '_>,
+    template: Option<&PolicyGate>,
+    gate: &PolicyGate,
+    name: &str,
+    place: &Place,
+) -> Verdict {
+    let mut spec = gate.spec.clone();
+    let given = template.filter(|template| template.metadata.name != gate.metadata.name);
+    spec.overrides.extend(given.into_iter().flat_map(|template| template.spec.overrides.clone()));
+    let candidate = Candidate::written(&scene.view.bundle, &place.environment, scene.around);
+    evaluate(name, &spec, &candidate.context(place.facts(), scene.world.now))
+}
+
+fn with_verdict(row: Gate, verdict: Verdict, gate: &PolicyGate, place: &Place) -> Gate {
+    let basis = (!verdict.is_open()).then(|| match (verdict.satisfied_at, verdict.is_unknown()) {
+        (Some(_), _) => based_on(gate, &place.upstreams),
+        (None, true) => "needs a person to correct the expression".to_owned(),
+        (None, false) => "it does not open by itself".to_owned(),
+    });
+    Gate {
+        verdict: if verdict.is_open() { GateVerdict::Pass } else { GateVerdict::Fail },
+        eta: verdict.satisfied_at.filter(|_| !verdict.is_open()),
+        changes_at: verdict.next_change,
+        reason: verdict.reason,
+        basis,
+        ..row
     }
-    row.reason = verdict.reason;
-    row
 }
 
 /// The row of a gate of the organisation that was not seen: it is deleted, or may not be read by whoever asks. The controller
@@ -208,20 +226,6 @@ fn as_answered(row: Gate, gate: &PolicyGate) -> Gate {
     }
 }
 
-/// What the organisation's gates are told of a Bundle that wants into an environment, and the Bundle that was verified last
-/// there: only that which carries a seal. Whether it is the right one is for the controller to say.
-pub fn organisation_sees(
-    bundle: &Bundle,
-    environment: &str,
-    step: Option<&PromotionStep>,
-    others: &[Bundle],
-) -> (Bundle, Option<Bundle>) {
-    let pipeline = pipeline_name(bundle).unwrap_or_default();
-    let place = step.map(|step| written_to(step, bundle.spec.kind()));
-    let door = Door { pipeline, environment, place };
-    (sealed(&door, bundle, others), sealed_previous(&door, others))
-}
-
 /// Whether a template speaks for the organisation about the view's Bundle.
 fn speaks(world: &World<'_>, view: &PromotionView<'_>, template: &PolicyGate) -> bool {
     speaks_for_organisation(template, world.policy_namespaces, created_at(&view.bundle.metadata))
@@ -234,7 +238,8 @@ fn is_in_front(gate: &PolicyGate) -> bool {
 
 /// The organisation's gates of a step that no instance shows, as for one that somebody wrote by hand: those in front of the
 /// environment, and those behind the environments before it.
-fn unshown(world: &World<'_>, view: &PromotionView<'_>, shown: &[Gate]) -> Vec<Gate> {
+fn unshown(scene: &Scene<'_, '_>, shown: &[Gate]) -> Vec<Gate> {
+    let Scene { world, view, .. } = *scene;
     let Some(step) = view.step else { return Vec::new() };
     let own = target(step, view.bundle.spec.kind());
     let mut rows = Vec::new();
@@ -245,7 +250,7 @@ fn unshown(world: &World<'_>, view: &PromotionView<'_>, shown: &[Gate]) -> Vec<G
         }
         if is_in_front(gate) {
             if guards(gate, &own) {
-                rows.push(asked(world, view, gate, place(view, gate), true));
+                rows.push(asked(scene, gate, place(view, gate), true));
             }
             continue;
         }
@@ -258,7 +263,7 @@ fn unshown(world: &World<'_>, view: &PromotionView<'_>, shown: &[Gate]) -> Vec<G
                 upstreams: vec![upstream.clone()],
                 ..place(view, gate)
             };
-            rows.push(asked(world, view, gate, place, true));
+            rows.push(asked(scene, gate, place, true));
         }
     }
     rows
@@ -345,10 +350,11 @@ fn not_created(world: &World<'_>, view: &PromotionView<'_>) -> Vec<Gate> {
 }
 
 /// What the gates said when the environment was promoted; what they say now matters only behind the environment.
-fn from_evidence(world: &World<'_>, view: &PromotionView<'_>) -> Vec<Gate> {
+fn from_evidence(scene: &Scene<'_, '_>) -> Vec<Gate> {
+    let Scene { world, view, .. } = *scene;
     let evidence = view.entry().and_then(|entry| entry.evidence.as_ref()?.policy_gates.as_deref());
     let evidence = evidence.unwrap_or_default();
-    let mut rows = existing(world, view);
+    let mut rows = existing(scene);
     rows.retain(|row| !row.blocking || evidence.iter().any(|proof| is_about(proof, &row.name)));
     for proof in evidence {
         match rows.iter_mut().find(|row| is_about(proof, &row.name)) {
@@ -429,16 +435,6 @@ fn based_on(gate: &PolicyGate, upstreams: &[String]) -> String {
         sources.push("the clock".to_owned());
     }
     format!("based on {}", sources.join(" and "))
-}
-
-/// The other Bundles of the same Pipeline.
-fn others<'a>(world: &World<'a>, bundle: &Bundle) -> Vec<&'a Bundle> {
-    let is_other = |other: &&Bundle| {
-        other.metadata.name != bundle.metadata.name
-            && other.metadata.namespace == bundle.metadata.namespace
-            && pipeline_name(other) == pipeline_name(bundle)
-    };
-    world.bundles.iter().filter(is_other).collect()
 }
 
 fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {

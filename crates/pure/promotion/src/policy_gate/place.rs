@@ -10,6 +10,7 @@ use kardinal_object::label_of;
 use serde_json::Value;
 
 use crate::bundle::{APPROVAL_ANNOTATION, UPSTREAMS_ANNOTATION};
+use crate::gate_context::EnvironmentFacts;
 use kardinal_planner::graph::owner;
 
 /// Where a gate instance stands.
@@ -23,6 +24,13 @@ pub struct Place {
     pub approval: Approval,
     /// The environments directly before it.
     pub upstreams: Vec<String>,
+}
+
+impl Place {
+    /// What gates are told of the environment.
+    pub(crate) fn facts(&self) -> EnvironmentFacts<'_> {
+        EnvironmentFacts { name: &self.environment, approval: self.approval, upstreams: &self.upstreams }
+    }
 }
 
 /// The place of an instance that was made from a template: labels and annotations tell it.

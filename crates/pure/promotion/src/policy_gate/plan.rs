@@ -15,7 +15,7 @@ use super::check::problem;
 use super::report::{notes, ready_condition, says_the_same, second_after};
 use super::{COMPILED, GUARDS, Place, READY, guards_nothing};
 use crate::bundle::is_finished;
-use crate::gate_context::{self, EnvironmentFacts};
+use crate::gate_context::{Candidate, Surroundings};
 
 /// An answer that has just changed is left standing for so long.
 pub(super) const MIN_PAUSE: SignedDuration = SignedDuration::from_secs(1);
@@ -41,8 +41,8 @@ pub struct Snapshot<'a> {
     pub pipelines: &'a [&'a Pipeline],
     /// The Bundle of the place.
     pub bundle: Option<&'a Bundle>,
-    /// The Bundle that was verified last in the environment.
-    pub previous: Option<&'a Bundle>,
+    /// What gates see around it.
+    pub around: &'a Surroundings,
     /// The one `now` of this pass.
     pub now: Timestamp,
 }
@@ -52,10 +52,8 @@ pub struct Snapshot<'a> {
 pub struct Authority<'a> {
     /// The template as it is now.
     pub template: &'a PolicyGate,
-    /// The Bundle as far as it is proven, see [`crate::seal::trusted`].
-    pub bundle: &'a Bundle,
-    /// The Bundle that is proven to have been verified last in the environment.
-    pub previous: Option<&'a Bundle>,
+    /// The Bundle as far as it is proven.
+    pub candidate: &'a Candidate<'a>,
 }
 
 /// What is told of a gate. There is nothing to do about it: others wait for it.
@@ -113,16 +111,15 @@ fn matters(gate: &PolicyGate, bundle: &Bundle, environment: &str) -> bool {
 
 fn ask(snapshot: &Snapshot<'_>, place: &Place, bundle: &Bundle) -> Plan {
     let Snapshot { gate, now, .. } = *snapshot;
-    let environment =
-        EnvironmentFacts { name: &place.environment, approval: place.approval, upstreams: &place.upstreams };
     let verdict = match &snapshot.authority {
         _ if snapshot.is_withdrawn => withdrawn(gate, now),
-        Some(Authority { template, bundle, previous }) => {
-            let context = gate_context::of(bundle, *previous, environment, now);
+        Some(Authority { template, candidate }) => {
+            let context = candidate.context(place.facts(), now);
             evaluate(name_of(&template.metadata), &template.spec, &context)
         }
         None => {
-            let context = gate_context::of(bundle, snapshot.previous, environment, now);
+            let context =
+                Candidate::written(bundle, &place.environment, snapshot.around).context(place.facts(), now);
             evaluate(title(gate), &with_overrides(snapshot), &context)
         }
     };

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::gate_context::{Candidate, Surroundings};
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -62,7 +63,7 @@ fn look(gate: &PolicyGate, bundle: Option<&Bundle>, now: Timestamp) -> Plan {
         pipelines: &[],
         place,
         bundle,
-        previous: None,
+        around: &Surroundings::default(),
         now,
     });
     if let Some(status) = &plan.status {
@@ -228,7 +229,7 @@ fn overrides_of_the_template_count() {
         pipelines: &[],
         place,
         bundle: Some(&bundle),
-        previous: None,
+        around: &Surroundings::default(),
         now,
     });
     let status = plan.status.unwrap();
@@ -408,7 +409,7 @@ fn a_template_that_guards_nothing_says_so_when_it_is_written() {
             pipelines,
             place,
             bundle: None,
-            previous: None,
+            around: &Surroundings::default(),
             now,
         };
         let plan = plan(&snapshot);
@@ -450,7 +451,9 @@ fn the_instance_of_an_organisation_gate_shows_what_the_template_says() {
     }));
     let template =
         gate(json!({ "metadata": { "name": "t", "namespace": "org" }, "spec": { "expression": "false" } }));
-    let authority = Authority { template: &template, bundle: &bundle, previous: None };
+    let around = Surroundings::default();
+    let candidate = Candidate::written(&bundle, "prod", &around);
+    let authority = Authority { template: &template, candidate: &candidate };
     let snapshot = Snapshot {
         gate: &instance,
         template: Some(&template),
@@ -459,7 +462,7 @@ fn the_instance_of_an_organisation_gate_shows_what_the_template_says() {
         pipelines: &[],
         place: place_by_labels(&instance),
         bundle: Some(&bundle),
-        previous: None,
+        around: &around,
         now,
     };
     assert_eq!(plan(&snapshot).status.unwrap().ready, Some(false));
@@ -480,7 +483,7 @@ fn the_instance_of_a_gate_that_the_organisation_has_deleted_holds_nobody_and_say
             pipelines: &[],
             place: place_by_labels(gate),
             bundle: Some(&bundle),
-            previous: None,
+            around: &Surroundings::default(),
             now,
         })
     };

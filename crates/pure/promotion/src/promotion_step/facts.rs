@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
+use kardinal_api::kardinal::{Pipeline, PolicyGate, PromotionStep};
 use kardinal_manifest::Image;
 use kardinal_object::name_of;
 
 use super::ImageMove;
-use crate::gate_context::{self, EnvironmentFacts};
+use crate::gate_context::{Candidate, EnvironmentFacts};
 use crate::policy_gate::Place;
 
 /// Why everything is held.
@@ -36,8 +36,7 @@ pub fn hold(pipeline: Option<&Pipeline>, freezes: &[PolicyGate]) -> Option<Hold>
 /// known.
 pub fn gate_texts(
     step: &PromotionStep,
-    bundle: &Bundle,
-    previous: Option<&Bundle>,
+    candidate: &Candidate<'_>,
     gates: &[(PolicyGate, Option<Place>)],
     now: Timestamp,
 ) -> BTreeMap<String, String> {
@@ -47,7 +46,7 @@ pub fn gate_texts(
             approval: step.spec.approval.unwrap_or_default(),
             upstreams: place.map(|place| place.upstreams.as_slice()).unwrap_or_default(),
         };
-        kardinal_policy::detail(&gate.spec, &gate_context::of(bundle, previous, environment, now))
+        kardinal_policy::detail(&gate.spec, &candidate.context(environment, now))
     };
     gates
         .iter()

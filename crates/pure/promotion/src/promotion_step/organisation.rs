@@ -19,9 +19,9 @@ use super::draft::Draft;
 use super::target::{target, written_to};
 use super::{Effect, ForgeEffect, GitEffect, Plan, Snapshot, StepEffect, pending, why};
 use crate::bundle::{Route, is_made_from, template_of};
-use crate::gate_context::{self, EnvironmentFacts};
+use crate::gate_context::{Candidate, EnvironmentFacts, Surroundings};
 use crate::policy_gate::is_released;
-use crate::seal::{Door, Key, trusted, trusted_previous};
+use crate::seal::{Door, Key};
 
 /// How long to wait before what could not be read is asked for again.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
@@ -30,9 +30,8 @@ const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 #[derive(Clone, Debug, Default)]
 pub struct Organisation {
     asked: Vec<Asked>,
-    /// What the gates are told of the Bundle.
-    bundle: Option<Bundle>,
-    previous: Option<Bundle>,
+    /// What the gates are told of.
+    candidate: Option<Candidate<'static>>,
     /// Their answers now.
     answers: Vec<Answer>,
     /// The instances that the step names and that show gates which the organisation has deleted.
@@ -79,8 +78,8 @@ pub struct Ground<'a> {
     pub instances: &'a [&'a PolicyGate],
     /// These namespaces.
     pub policy_namespaces: &'a [String],
-    /// The other Bundles of the Pipeline.
-    pub others: &'a [Bundle],
+    /// What gates see around the Bundle.
+    pub around: &'a Surroundings,
     /// Reads the steps of the Bundle. There is one for each environment and all of them ask, several times, so they are
     /// read only where a gate may have a say.
     pub steps: &'a dyn Fn() -> Vec<PromotionStep>,
@@ -106,17 +105,16 @@ impl Organisation {
         let spec = &ground.step.spec;
         let place = Some(written_to(ground.step, ground.bundle.spec.kind()));
         let door = Door { pipeline: &spec.pipeline, environment: &spec.environment, place };
-        let bundle = trusted(ground.key, &door, ground.bundle, &steps, ground.others);
-        let previous = trusted_previous(ground.key, &door, ground.others);
-        let mut organisation = Organisation { asked, bundle: Some(bundle), previous, ..none };
+        let candidate = Candidate::proven(ground.key, &door, ground.bundle, &steps, ground.around);
+        let mut organisation = Organisation { asked, candidate: Some(candidate), ..none };
         organisation.answers = organisation.at(ground.now);
         organisation
     }
 
     /// The answers at an instant.
     pub(super) fn at(&self, now: Timestamp) -> Vec<Answer> {
-        let Some(bundle) = &self.bundle else { return Vec::new() };
-        self.asked.iter().map(|asked| asked.answer(bundle, self.previous.as_ref(), now)).collect()
+        let Some(candidate) = &self.candidate else { return Vec::new() };
+        self.asked.iter().map(|asked| asked.answer(candidate, now)).collect()
     }
 
     pub(super) fn answers(&self) -> &[Answer] {
@@ -143,10 +141,10 @@ impl Answer {
 }
 
 impl Asked {
-    fn answer(&self, bundle: &Bundle, previous: Option<&Bundle>, now: Timestamp) -> Answer {
+    fn answer(&self, candidate: &Candidate<'_>, now: Timestamp) -> Answer {
         let Asked { template, environment, approval, upstreams } = self;
         let environment = EnvironmentFacts { name: environment, approval: *approval, upstreams };
-        let context = gate_context::of(bundle, previous, environment, now);
+        let context = candidate.context(environment, now);
         let name = name_of(&template.metadata);
         let verdict = decide(name, &template.spec, &context);
         let again = now.saturating_add(recheck_interval(&template.spec)).unwrap_or(Timestamp::MAX);

@@ -1,14 +1,14 @@
 //! What the gates of an environment would say at another time, with the engine that the controllers use.
 
 use jiff::{SignedDuration, Timestamp};
-use kardinal_api::kardinal::{Bundle, BundleSpec, PIPELINE_LABEL, PolicyGate, PromotionState};
+use kardinal_api::kardinal::{Bundle, BundleSpec, PIPELINE_LABEL, PolicyGate};
 use kardinal_object::name_of;
 use kardinal_policy::{Question, Scope, Verdict, all, evaluate, joint_window};
 use serde::Serialize;
 
-use crate::bundle::{Route, Stop, Template, Templates, last_verified};
-use crate::explain::{World, explain, organisation_sees};
-use crate::gate_context::{self, EnvironmentFacts, GateContext};
+use crate::bundle::{Route, Stop, Template, Templates};
+use crate::explain::{World, explain};
+use crate::gate_context::{self, Candidate, EnvironmentFacts, GateContext};
 use crate::intent::{Error, bundle_named, environment_named};
 
 /// What is asked about an environment.
@@ -119,17 +119,22 @@ fn ask(
 ) -> (Vec<Verdict>, Option<Timestamp>) {
     let upstreams: Vec<String> =
         stop.map(|stop| stop.upstreams.iter().map(|&name| name.to_owned()).collect()).unwrap_or_default();
-    let mut told = Told::new(world, question.environment, bundle);
-    if let Some(minutes) = question.soak_minutes {
-        told.soak(&upstreams, world.now - SignedDuration::from_mins(i64::from(minutes)));
-    }
+    let step = world.steps.iter().find(|step| {
+        step.spec.bundle_ref == name_of(&bundle.metadata) && step.spec.environment == question.environment
+    });
+    let around = world.around(bundle);
     let environment = EnvironmentFacts {
         name: question.environment,
         approval: stop.map(|stop| stop.environment.approval()).unwrap_or_default(),
         upstreams: &upstreams,
     };
-    let context = |scope: Scope| told.context(scope, environment, world.now);
-    let (team, organisation) = (context(Scope::Team), context(Scope::Org));
+    let team = Candidate::written(bundle, question.environment, &around);
+    let mut candidates = [team, Candidate::sealed(bundle, question.environment, step, &around)];
+    if let Some(minutes) = question.soak_minutes {
+        let since = world.now - SignedDuration::from_mins(i64::from(minutes));
+        candidates = candidates.map(|candidate| candidate.verified_in(&upstreams, since));
+    }
+    let [team, organisation] = candidates.map(|candidate| candidate.context(environment, world.now));
     let asked = guarding.iter().map(|template| Question {
         name: template.name(),
         gate: &template.gate.spec,
@@ -168,49 +173,6 @@ fn bundle(world: &World<'_>, question: &SimulationQuestion<'_>) -> Result<Bundle
     let labels = bundle.metadata.labels.get_or_insert_default();
     labels.insert(PIPELINE_LABEL.to_owned(), name_of(&world.pipeline.metadata).to_owned());
     Ok(bundle)
-}
-
-/// What gates are told: the Bundle, and the one that was verified last in the environment.
-struct Told {
-    /// The gates of the team: what stands in the objects.
-    team: (Bundle, Option<Bundle>),
-    /// The gates of the organisation: what of it carries a seal.
-    organisation: (Bundle, Option<Bundle>),
-}
-
-impl Told {
-    fn new(world: &World<'_>, environment: &str, bundle: &Bundle) -> Told {
-        let others = world.bundles.iter().filter(|other| other.metadata.name != bundle.metadata.name);
-        let others: Vec<Bundle> = others.cloned().collect();
-        let step = world.steps.iter().find(|step| {
-            step.spec.bundle_ref == name_of(&bundle.metadata) && step.spec.environment == environment
-        });
-        let previous = last_verified(&others.iter().collect::<Vec<_>>(), environment).cloned();
-        Told {
-            team: (bundle.clone(), previous),
-            organisation: organisation_sees(bundle, environment, step, &others),
-        }
-    }
-
-    /// Pretends that the Bundle was verified in all upstreams at an instant.
-    fn soak(&mut self, upstreams: &[String], since: Timestamp) {
-        for (bundle, _) in [&mut self.team, &mut self.organisation] {
-            let environments = &mut bundle.status.get_or_insert_default().environments;
-            for name in upstreams {
-                let entry = environments.entry(name.clone()).or_default();
-                entry.state = Some(PromotionState::Verified);
-                entry.verified_at = Some(since);
-            }
-        }
-    }
-
-    fn context(&self, scope: Scope, environment: EnvironmentFacts<'_>, now: Timestamp) -> GateContext {
-        let (bundle, previous) = match scope {
-            Scope::Org => &self.organisation,
-            Scope::Team => &self.team,
-        };
-        gate_context::of(bundle, previous.as_ref(), environment, now)
-    }
 }
 
 #[cfg(test)]

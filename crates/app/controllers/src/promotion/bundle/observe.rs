@@ -11,14 +11,16 @@ use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
 use kardinal_cluster::View;
 use kardinal_object::name_of;
 use kardinal_promotion::bundle::{self as planner, Commit, Effect, Search, Snapshot};
+use kardinal_promotion::gate_context::Surroundings;
 use kardinal_promotion::seal::Key as SealKey;
 
 use super::{Kind, Memory, Refusal};
 use crate::Context;
 use crate::forges::Trouble;
+use crate::promotion::surroundings::around;
 use crate::promotion::{access, facets};
 use crate::reconcile::driver::{Key, Next};
-use crate::reconcile::objects::{get, list, list_others, lock};
+use crate::reconcile::objects::{get, list, lock};
 use crate::reconcile::pass::{Observed, Remembered, sight};
 
 /// Reads the Bundle and everything around it out of the watches, and looks for its commit when nothing can be decided
@@ -59,7 +61,7 @@ impl Observed for Observation {
 pub(crate) struct Observation {
     pub(super) bundle: Bundle,
     pipeline: Option<Pipeline>,
-    siblings: Vec<Bundle>,
+    around: Surroundings,
     gates: Vec<PolicyGate>,
     graphs: Vec<Graph>,
     steps: Vec<PromotionStep>,
@@ -83,7 +85,7 @@ impl Observation {
         let bundle: Bundle = get(view, namespace, name)?;
         let pipeline_name = planner::pipeline_name(&bundle).unwrap_or_default().to_owned();
         let pipeline: Option<Pipeline> = get(view, namespace, &pipeline_name);
-        let siblings = list_others(view, namespace, facets::PIPELINE, &pipeline_name, Some(name));
+        let around = around(view, namespace, &bundle);
         let namespaces: BTreeSet<&str> =
             planner::searched(pipeline.as_ref(), namespace, &context.promotion.policy_namespaces).collect();
         let mut graphs: Vec<Graph> = list(view, namespace, facets::BUNDLE, name);
@@ -107,7 +109,7 @@ impl Observation {
         Some(Observation {
             bundle,
             pipeline,
-            siblings,
+            around,
             gates,
             graphs,
             steps,
@@ -124,7 +126,8 @@ impl Observation {
         decide(&Snapshot {
             bundle: &self.bundle,
             pipeline: self.pipeline.as_ref(),
-            siblings: &self.siblings.iter().collect::<Vec<_>>(),
+            siblings: &self.around.others.iter().collect::<Vec<_>>(),
+            around: &self.around,
             gates: &self.gates.iter().collect::<Vec<_>>(),
             graphs: &self.graphs.iter().collect::<Vec<_>>(),
             steps: &self.steps.iter().collect::<Vec<_>>(),

@@ -8,25 +8,27 @@ use kardinal_cluster::View;
 use kardinal_object::{created_at, label_of};
 use kardinal_policy::{is_template, shows_organisation, speaks_for_organisation};
 use kardinal_promotion::bundle::{
-    GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, last_verified, pipeline_name, template_of,
+    GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, pipeline_name, template_of,
 };
+use kardinal_promotion::gate_context::{Candidate, Surroundings};
 use kardinal_promotion::policy_gate::{self as planner, Authority, Place, Snapshot};
-use kardinal_promotion::seal::{Door, trusted, trusted_previous};
+use kardinal_promotion::seal::Door;
 
 use super::Kind;
 use crate::Context;
 use crate::graph;
 use crate::promotion::facets;
+use crate::promotion::surroundings::around;
 use crate::reconcile::driver::{Key, Next};
-use crate::reconcile::objects::{get, gvk, list, list_all, list_others};
+use crate::reconcile::objects::{get, gvk, list, list_all};
 use crate::reconcile::pass::{Observed, sight};
 
 /// Looks at a gate and where it stands, and finds out what is proven.
 pub(super) async fn observe(context: &Context, key: &Key) -> Result<Observation, Next> {
     let view = sight::<Kind>(context)?;
-    let (mut observation, others) = Observation::of(&view, key, context).ok_or(Next::Never)?;
+    let mut observation = Observation::of(&view, key, context).ok_or(Next::Never)?;
     drop(view);
-    if let Err(problem) = observation.consult(context, &others).await {
+    if let Err(problem) = observation.consult(context).await {
         tracing::warn!(gate = %key.1, error = %problem, "the gate cannot be asked; it is tried again");
         return Err(Next::At(context.clock.now() + crate::RETRY));
     }
@@ -52,46 +54,41 @@ pub(crate) struct Observation {
     pipelines: Vec<Pipeline>,
     place: Option<Place>,
     bundle: Option<Bundle>,
-    previous: Option<Bundle>,
-    /// What is proven of both, when the template is the organisation's.
-    proven: Option<(Bundle, Option<Bundle>)>,
+    around: Surroundings,
+    /// What is proven of the Bundle, when the template is the organisation's.
+    proven: Option<Candidate<'static>>,
     now: Timestamp,
 }
 
 impl Observation {
-    /// What was seen of the gate, and the other Bundles of its Pipeline.
-    fn of(view: &View, key: &Key, context: &Context) -> Option<(Observation, Vec<Bundle>)> {
+    fn of(view: &View, key: &Key, context: &Context) -> Option<Observation> {
         let policy_namespaces = &context.promotion.policy_namespaces;
         let (gate, place) = placed(view, &key.0, &key.1)?;
         let template = template(view, &gate);
         let bundle: Option<Bundle> = place.as_ref().and_then(|place| get(view, &key.0, &place.bundle));
         // A Bundle can have many gates, and each of them reads all of these: once is enough.
-        let others = bundle.as_ref().map(|bundle| others(view, &key.0, bundle)).unwrap_or_default();
-        let previous = place
-            .as_ref()
-            .and_then(|place| last_verified(&others.iter().collect::<Vec<_>>(), &place.environment).cloned());
+        let around = bundle.as_ref().map(|bundle| around(view, &key.0, bundle)).unwrap_or_default();
         let pipelines = match is_template(&gate) && place.is_none() {
             true => counting(view, &key.0, policy_namespaces),
             false => Vec::new(),
         };
         let is_withdrawn =
             template.is_none() && shows_organisation(&gate, policy_namespaces) && all_read(view, &gate);
-        let observation = Observation {
+        Some(Observation {
             gate,
             template,
             is_withdrawn,
             pipelines,
             place,
             bundle,
-            previous,
+            around,
             proven: None,
             now: context.clock.now(),
-        };
-        Some((observation, others))
+        })
     }
 
     /// Finds out what is proven, when the gate shows one of the organisation's.
-    async fn consult(&mut self, context: &Context, others: &[Bundle]) -> Result<(), String> {
+    async fn consult(&mut self, context: &Context) -> Result<(), String> {
         let (Some(template), Some(bundle), Some(place)) = (&self.template, &self.bundle, &self.place) else {
             return Ok(());
         };
@@ -105,14 +102,12 @@ impl Observation {
         let key = context.key().await?;
         let pipeline = pipeline_name(bundle).unwrap_or_default();
         let door = Door { pipeline, environment: &place.environment, place: None };
-        let previous = trusted_previous(key, &door, others);
-        self.proven = Some((trusted(key, &door, bundle, &[], others), previous));
+        self.proven = Some(Candidate::proven(key, &door, bundle, &[], &self.around));
         Ok(())
     }
 
     fn authority(&self) -> Option<Authority<'_>> {
-        let (bundle, previous) = self.proven.as_ref()?;
-        Some(Authority { template: self.template.as_ref()?, bundle, previous: previous.as_ref() })
+        Some(Authority { template: self.template.as_ref()?, candidate: self.proven.as_ref()? })
     }
 
     /// Asks for a decision.
@@ -125,7 +120,7 @@ impl Observation {
             is_withdrawn: self.is_withdrawn,
             place: self.place.clone(),
             bundle: self.bundle.as_ref(),
-            previous: self.previous.as_ref(),
+            around: &self.around,
             now: self.now,
         })
     }
@@ -169,10 +164,4 @@ pub(crate) fn placed(view: &View, namespace: &str, name: &str) -> Option<(Policy
         graphs.find_map(|graph| planner::place_in_graph(&graph, &gate))
     });
     Some((gate, place))
-}
-
-/// The other Bundles of the same Pipeline.
-pub(crate) fn others(view: &View, namespace: &str, bundle: &Bundle) -> Vec<Bundle> {
-    let Some(pipeline) = pipeline_name(bundle) else { return Vec::new() };
-    list_others(view, namespace, facets::PIPELINE, pipeline, bundle.metadata.name.as_deref())
 }

@@ -9,6 +9,7 @@ use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionState, Promo
 use kardinal_cluster::View;
 use kardinal_object::{Gvk, ObjectId};
 use kardinal_promotion::bundle::{last_verified, takes_back, up_to_date};
+use kardinal_promotion::gate_context::{Candidate, Surroundings};
 use kardinal_promotion::health::{self, Chosen, HealthFacts, Sight, Target, Unknown};
 use kardinal_promotion::policy_gate::Place;
 use kardinal_promotion::promotion_step::{
@@ -23,7 +24,8 @@ use crate::Context;
 use crate::promotion::access;
 use crate::promotion::clusters::Reached;
 use crate::promotion::facets;
-use crate::promotion::policy_gate::{others, placed};
+use crate::promotion::policy_gate::placed;
+use crate::promotion::surroundings::around;
 use crate::reconcile::driver::{Key, Next};
 use crate::reconcile::objects::{self, get, gvk, label, list, list_all, list_others, lock};
 use crate::reconcile::pass::{Observed, Remembered, sight};
@@ -134,13 +136,15 @@ pub(super) async fn observe(
     let freezes: Vec<PolicyGate> = list(&view, namespace, facets::FREEZES, &step.spec.pipeline);
     let gates: Vec<(PolicyGate, Option<Place>)> =
         step.spec.required_gates.iter().filter_map(|gate| placed(&view, namespace, gate)).collect();
-    let bundles = bundle.as_ref().map(|bundle| others(&view, namespace, bundle)).unwrap_or_default();
+    let around = bundle.as_ref().map(|bundle| around(&view, namespace, bundle)).unwrap_or_default();
+    let bundles = &around.others;
     let before = last_verified(&bundles.iter().collect::<Vec<_>>(), &step.spec.environment).cloned();
     let reverted =
-        bundle.as_ref().and_then(|bundle| undone_by(&view, (&step, bundle), pipeline.as_ref(), &bundles));
+        bundle.as_ref().and_then(|bundle| undone_by(&view, (&step, bundle), pipeline.as_ref(), bundles));
     let now = context.clock.now();
-    let texts = |bundle: &Bundle| gate_texts(&step, bundle, before.as_ref(), &gates, now);
-    let gate_texts = bundle.as_ref().map(texts).unwrap_or_default();
+    let gate_texts = bundle.as_ref().map(|bundle| {
+        gate_texts(&step, &Candidate::written(bundle, &step.spec.environment, &around), &gates, now)
+    });
     let hold = hold(pipeline.as_ref(), &freezes);
     let place = || facets::place(&step.spec.pipeline, &step.spec.environment);
     let others = match has_no_claim(&step) {
@@ -154,15 +158,15 @@ pub(super) async fn observe(
         _ => Vec::new(),
     };
     let instances: Vec<&PolicyGate> = gates.iter().map(|(gate, _)| gate).collect();
-    let around = Around {
+    let scene = Scene {
         step: &step,
         bundle: bundle.as_ref(),
         pipeline: pipeline.as_ref(),
         instances: &instances,
         now,
     };
-    let organisation = ask(context, &view, seal.as_ref(), &around, &bundles);
-    let takes_back = bundle.as_ref().is_some_and(|bundle| takes_back(bundle, &bundles));
+    let organisation = ask(context, &view, seal.as_ref(), &scene, &around);
+    let takes_back = bundle.as_ref().is_some_and(|bundle| takes_back(bundle, bundles));
     drop(view);
     let health = health((kind, remembered), key, (&step, bundle.as_ref()), now).await?;
     Ok(Observation {
@@ -174,7 +178,7 @@ pub(super) async fn observe(
         siblings,
         hold,
         gates,
-        gate_texts,
+        gate_texts: gate_texts.unwrap_or_default(),
         memory: lock(remembered).known.clone(),
         health,
         previous: before,
@@ -222,7 +226,7 @@ fn other_steps(view: &View, step: &PromotionStep, facet: &'static str, value: &s
 }
 
 /// What stands round a step.
-struct Around<'a> {
+struct Scene<'a> {
     step: &'a PromotionStep,
     bundle: Option<&'a Bundle>,
     pipeline: Option<&'a Pipeline>,
@@ -235,11 +239,11 @@ fn ask(
     context: &Context,
     view: &View,
     seal: Result<&SealKey, &String>,
-    around: &Around<'_>,
-    others: &[Bundle],
+    scene: &Scene<'_>,
+    around: &Surroundings,
 ) -> Result<Organisation, String> {
     let key = seal.map_err(Clone::clone)?;
-    let Around { step, bundle, pipeline, instances, now } = *around;
+    let Scene { step, bundle, pipeline, instances, now } = *scene;
     let Some(bundle) = bundle.filter(|_| asks_gates(step)) else {
         return Ok(Organisation::default());
     };
@@ -265,7 +269,7 @@ fn ask(
         gates,
         instances,
         policy_namespaces,
-        others,
+        around,
         steps: &steps,
         key,
         now,

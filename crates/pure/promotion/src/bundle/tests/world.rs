@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::bundle::plan::phase_of;
 use crate::bundle::{Commit, Effect, Plan, Snapshot, plan, why};
+use crate::gate_context::Surroundings;
 use crate::seal::Key;
 use kardinal_planner::why::{WaitOn, Who};
 
@@ -165,6 +166,7 @@ impl World {
             bundle,
             pipeline: self.pipeline.as_ref(),
             siblings: &siblings,
+            around: &Surroundings { others: siblings.iter().copied().cloned().collect() },
             gates: &self.gates.iter().collect::<Vec<_>>(),
             graphs: &self.graphs.iter().collect::<Vec<_>>(),
             steps: &steps,

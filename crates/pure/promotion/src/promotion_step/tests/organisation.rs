@@ -3,6 +3,7 @@
 use kardinal_api::kardinal::{Pipeline, PromotionStepGit};
 
 use super::*;
+use crate::gate_context::Surroundings;
 use crate::promotion_step::body::fingerprint;
 use crate::promotion_step::why;
 use crate::seal::{Claim, Door, Place, trusted, trusted_previous};
@@ -39,7 +40,7 @@ impl Scene {
             gates,
             instances: &self.gates.values().collect::<Vec<_>>(),
             policy_namespaces: &["platform-policies".to_owned()],
-            others: &[],
+            around: &Surroundings::default(),
             steps: &Vec::new,
             key: &self.key,
             now: self.now,
@@ -367,7 +368,7 @@ fn an_annotation_that_leaves_an_environment_out_spares_it_no_gate() {
             gates: &[after.clone()],
             instances: &[],
             policy_namespaces: &["platform-policies".to_owned()],
-            others: &[],
+            around: &Surroundings::default(),
             steps: &|| vec![staging.clone(), scene.step.clone()],
             key: &scene.key,
             now: scene.now,
@@ -408,7 +409,7 @@ fn the_other_steps_are_read_only_where_a_gate_has_a_say() {
             gates: &gates,
             instances: &[],
             policy_namespaces: &["platform-policies".to_owned()],
-            others: &[],
+            around: &Surroundings::default(),
             steps: &steps,
             key: &scene.key,
             now: scene.now,

@@ -7,6 +7,7 @@ use kardinal_planner::why::{Wait, WaitOn, Who};
 use super::*;
 use crate::bundle::{self, Commit, READY, translate};
 use crate::explain::{Promotion, World, explain};
+use crate::gate_context::Surroundings;
 
 /// A Saturday.
 const WEEKEND: &str = "2026-04-18T14:00:00Z";
@@ -84,6 +85,7 @@ fn told(scene: &Scene) -> Told {
         bundle: &bundle,
         pipeline: Some(&pipeline),
         siblings: &[],
+        around: &Surroundings::default(),
         gates: &gate_references,
         graphs: &[&graph],
         steps: &[&scene.step],
