@@ -6,28 +6,15 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, ValidationRule,
 };
-use kube::CustomResourceExt;
 use serde_json::{Map, Value};
 
-use crate::{Bundle, Graph, GraphRevision, Pipeline, PolicyGate, PromotionStep, PullRequest, Repository};
+use crate::group::GROUPS;
 
 /// Every definition, in the order in which an installation lists them.
 ///
 /// The `crd()` that the derives put on each kind is the raw form; this is the one to install.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    [
-        with_label_names(Pipeline::crd()),
-        Bundle::crd(),
-        PromotionStep::crd(),
-        PolicyGate::crd(),
-        Graph::crd(),
-        GraphRevision::crd(),
-        Repository::crd(),
-        PullRequest::crd(),
-    ]
-    .into_iter()
-    .map(normalize)
-    .collect()
+    GROUPS.iter().flat_map(|group| (group.crds)()).map(normalize).collect()
 }
 
 /// Every definition as a file: the name under `deploy/crds` and the YAML in it.
@@ -42,7 +29,7 @@ pub fn crd_yaml() -> Result<Vec<(String, String)>, serde_saphyr::ser::Error> {
 }
 
 /// The names of such objects are the values of labels on others, and a label holds less than a name.
-fn with_label_names(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+pub(crate) fn with_label_names(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let rule = ValidationRule {
         rule: "size(self.metadata.name) <= 63".to_owned(),
         message: Some(format!(

@@ -4,6 +4,10 @@
 mod graph;
 mod graph_revision;
 
+use kube::CustomResourceExt as _;
+
+use crate::group::{ApiGroup, CHANGE, Holder, READ, REPORT, Right, WRITE};
+
 pub use graph::{
     ApplyPolicy, Graph, GraphSpec, GraphStatus, KindReference, Lifecycle, Node, NodeState, NodeStatus,
     ObjectReference, Wait,
@@ -14,6 +18,27 @@ pub use graph_revision::{GraphRevision, GraphRevisionSpec, GraphRevisionStatus};
 pub const GROUP: &str = "experimental.kro.run";
 /// The version that is served and stored.
 pub const VERSION: &str = "v1alpha1";
+
+const KINDS: &[&str] = &["graphs", "graphrevisions"];
+
+/// What the group brings along.
+pub(crate) const API_GROUP: ApiGroup = ApiGroup {
+    name: GROUP,
+    crds: || vec![Graph::crd(), GraphRevision::crd()],
+    rights: &[
+        Right { who: Holder::Controllers, resources: &["graphs"], verbs: WRITE },
+        Right { who: Holder::Controllers, resources: &["graphrevisions"], verbs: READ },
+        Right { who: Holder::Graphs, resources: KINDS, verbs: WRITE },
+        Right { who: Holder::Graphs, resources: &["graphs/status", "graphrevisions/status"], verbs: REPORT },
+        Right {
+            who: Holder::Graphs,
+            resources: &["graphs/finalizers", "graphrevisions/finalizers"],
+            verbs: &["update"],
+        },
+        Right { who: Holder::Viewers, resources: KINDS, verbs: READ },
+        Right { who: Holder::Editors, resources: &["graphs"], verbs: CHANGE },
+    ],
+};
 
 /// The condition that says whether the newest spec could be compiled.
 pub const COMPILED: &str = "Compiled";

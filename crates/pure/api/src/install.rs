@@ -12,6 +12,7 @@ use k8s_openapi::api::rbac::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement, ObjectMeta};
 
 use crate::crds::crds;
+use crate::group::{Holder, READ, WRITE, rights_of, rule};
 
 /// The namespace of the controllers.
 pub const SYSTEM_NAMESPACE: &str = "kardinal-system";
@@ -29,12 +30,6 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const VIEW_ROLE: &str = "kardinal-view";
 const EDIT_ROLE: &str = "kardinal-edit";
 const ADMIN_ROLE: &str = "kardinal-admin";
-
-const READ: [&str; 3] = ["get", "list", "watch"];
-const WRITE: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
-const REPORT: [&str; 3] = ["get", "update", "patch"];
-/// What people do to the objects that they own, besides reading them.
-const CHANGE: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
 /// The installation as one YAML stream that `kubectl apply --server-side -f -` takes. In the policy namespaces the
 /// controllers may not write gates.
@@ -79,38 +74,17 @@ fn account() -> ServiceAccount {
     ServiceAccount { metadata: in_system(ACCOUNT), ..ServiceAccount::default() }
 }
 
-fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
-    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-    PolicyRule {
-        api_groups: Some(owned(&[group])),
-        resources: Some(owned(resources)),
-        verbs: owned(verbs),
-        ..PolicyRule::default()
-    }
-}
-
 /// What the promotion controllers do. They read workloads and never write them.
 fn controller_role() -> ClusterRole {
-    let rules = vec![
-        rule("kardinal.io", &["pipelines", "bundles"], &WRITE),
-        rule("kardinal.io", &["promotionsteps"], &["get", "list", "watch", "create", "update", "patch"]),
-        rule("kardinal.io", &["policygates"], &READ),
-        rule(
-            "kardinal.io",
-            &["pipelines/status", "bundles/status", "promotionsteps/status", "policygates/status"],
-            &REPORT,
-        ),
-        rule("experimental.kro.run", &["graphs"], &WRITE),
-        rule("experimental.kro.run", &["graphrevisions"], &READ),
-        rule("forge.kardinal.io", &["repositories", "pullrequests"], &WRITE),
-        rule("forge.kardinal.io", &["repositories/status", "pullrequests/status"], &REPORT),
-        rule("apps", &["daemonsets", "deployments", "statefulsets"], &READ),
-        rule("argoproj.io", &["applications", "rollouts"], &READ),
-        rule("kustomize.toolkit.fluxcd.io", &["kustomizations"], &READ),
-        rule("flagger.app", &["canaries"], &READ),
+    let mut rules = rights_of(Holder::Controllers);
+    rules.extend([
+        rule("apps", &["daemonsets", "deployments", "statefulsets"], READ),
+        rule("argoproj.io", &["applications", "rollouts"], READ),
+        rule("kustomize.toolkit.fluxcd.io", &["kustomizations"], READ),
+        rule("flagger.app", &["canaries"], READ),
         rule("", &["secrets"], &["get"]),
         events(),
-    ];
+    ]);
     ClusterRole { metadata: named(ACCOUNT), rules: Some(rules), ..ClusterRole::default() }
 }
 
@@ -138,15 +112,12 @@ fn graph_role() -> ClusterRole {
 fn graph_objects_role() -> ClusterRole {
     let mut metadata = named(GRAPH_OBJECTS_ROLE);
     metadata.labels.get_or_insert_default().insert(AGGREGATE_TO_GRAPH_LABEL.to_owned(), "true".to_owned());
-    let rules = vec![
-        rule("experimental.kro.run", &["graphs", "graphrevisions"], &WRITE),
-        rule("experimental.kro.run", &["graphs/status", "graphrevisions/status"], &REPORT),
-        rule("experimental.kro.run", &["graphs/finalizers", "graphrevisions/finalizers"], &["update"]),
-        rule("kardinal.io", &["pipelines", "bundles", "promotionsteps", "policygates"], &WRITE),
-        rule("", &["configmaps"], &WRITE),
-        rule("apiextensions.k8s.io", &["customresourcedefinitions"], &READ),
+    let mut rules = rights_of(Holder::Graphs);
+    rules.extend([
+        rule("", &["configmaps"], WRITE),
+        rule("apiextensions.k8s.io", &["customresourcedefinitions"], READ),
         events(),
-    ];
+    ]);
     ClusterRole { metadata, rules: Some(rules), ..ClusterRole::default() }
 }
 
@@ -166,34 +137,21 @@ fn people_role(name: &str, built_in: &str, rules: Vec<PolicyRule>) -> ClusterRol
 
 /// Whoever may look at a namespace sees all of a promotion.
 fn view_role() -> ClusterRole {
-    people_role(VIEW_ROLE, "view", view_rules())
+    people_role(VIEW_ROLE, "view", rights_of(Holder::Viewers))
 }
 
 /// Whoever may change a namespace writes what people write. Steps, revisions and every status are the controllers'.
 fn edit_role() -> ClusterRole {
-    people_role(EDIT_ROLE, "edit", edit_rules())
+    people_role(EDIT_ROLE, "edit", rights_of_all([Holder::Viewers, Holder::Editors]))
 }
 
-/// Whoever owns a namespace also decides about its local repositories, and what is merged into them.
+/// Whoever owns a namespace also decides about what is in it for all.
 fn admin_role() -> ClusterRole {
-    let mut rules = edit_rules();
-    rules.push(rule("forge.kardinal.io", &["repositories", "pullrequests"], &CHANGE));
-    people_role(ADMIN_ROLE, "admin", rules)
+    people_role(ADMIN_ROLE, "admin", rights_of_all([Holder::Viewers, Holder::Editors, Holder::Admins]))
 }
 
-fn view_rules() -> Vec<PolicyRule> {
-    vec![
-        rule("kardinal.io", &["pipelines", "bundles", "promotionsteps", "policygates"], &READ),
-        rule("experimental.kro.run", &["graphs", "graphrevisions"], &READ),
-        rule("forge.kardinal.io", &["repositories", "pullrequests"], &READ),
-    ]
-}
-
-fn edit_rules() -> Vec<PolicyRule> {
-    let mut rules = view_rules();
-    rules.push(rule("kardinal.io", &["pipelines", "bundles", "policygates"], &CHANGE));
-    rules.push(rule("experimental.kro.run", &["graphs"], &CHANGE));
-    rules
+fn rights_of_all<const N: usize>(holders: [Holder; N]) -> Vec<PolicyRule> {
+    holders.into_iter().flat_map(rights_of).collect()
 }
 
 /// Roles add up and take nothing away, so the right to write gates in every team's namespace is a right to write those of

@@ -7,6 +7,11 @@ mod pipeline;
 mod policy_gate;
 mod promotion_step;
 
+use kube::CustomResourceExt as _;
+
+use crate::crds::with_label_names;
+use crate::group::{ApiGroup, CHANGE, Holder, READ, REPORT, Right, WRITE};
+
 pub use bundle::{
     Artifacts, Bundle, BundleIntent, BundlePhase, BundleSpec, BundleStatus, BundleType, EnvironmentStatus,
     GitCommit, IMAGE_MESSAGE, ImageArtifact, Provenance,
@@ -30,6 +35,31 @@ pub use promotion_step::{
 pub const GROUP: &str = "kardinal.io";
 /// The version that is served and stored.
 pub const VERSION: &str = "v1alpha1";
+
+const KINDS: &[&str] = &["pipelines", "bundles", "promotionsteps", "policygates"];
+
+/// What the group brings along.
+pub(crate) const API_GROUP: ApiGroup = ApiGroup {
+    name: GROUP,
+    crds: || vec![with_label_names(Pipeline::crd()), Bundle::crd(), PromotionStep::crd(), PolicyGate::crd()],
+    rights: &[
+        Right { who: Holder::Controllers, resources: &["pipelines", "bundles"], verbs: WRITE },
+        Right {
+            who: Holder::Controllers,
+            resources: &["promotionsteps"],
+            verbs: &["get", "list", "watch", "create", "update", "patch"],
+        },
+        Right { who: Holder::Controllers, resources: &["policygates"], verbs: READ },
+        Right {
+            who: Holder::Controllers,
+            resources: &["pipelines/status", "bundles/status", "promotionsteps/status", "policygates/status"],
+            verbs: REPORT,
+        },
+        Right { who: Holder::Graphs, resources: KINDS, verbs: WRITE },
+        Right { who: Holder::Viewers, resources: KINDS, verbs: READ },
+        Right { who: Holder::Editors, resources: &["pipelines", "bundles", "policygates"], verbs: CHANGE },
+    ],
+};
 
 /// Names the Pipeline that a Bundle, step or gate instance belongs to.
 pub const PIPELINE_LABEL: &str = "kardinal.io/pipeline";

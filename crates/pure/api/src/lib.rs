@@ -17,6 +17,7 @@ mod crds;
 mod duration;
 pub mod forge;
 pub mod graph;
+mod group;
 mod install;
 pub mod kardinal;
 mod reference;
