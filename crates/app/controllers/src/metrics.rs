@@ -22,8 +22,10 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
+/// Every name begins with it.
+const PREFIX: &str = "kardinal";
 /// What stands in a label for all that has no place of its own.
 const OTHER: &str = "other";
 /// The source of a Bundle that does not tell one.
@@ -199,9 +201,21 @@ struct Reason {
     reason: String,
 }
 
+/// A metric as it is declared to whoever scrapes, also before anything was counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declaration {
+    /// Its name, as Prometheus knows it.
+    pub name: String,
+    /// `counter` or `histogram`.
+    pub kind: &'static str,
+    /// What it means.
+    pub help: String,
+}
+
 /// The counters of one process.
 pub struct Metrics {
     registry: Registry,
+    declared: Vec<Declaration>,
     bundles_created: Bounded<Created, Counter>,
     promotions_opened: Bounded<Opened, Counter>,
     promotions_merged: Bounded<Env, Counter>,
@@ -219,7 +233,8 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Metrics {
         let mut metrics = Metrics {
-            registry: Registry::with_prefix("kardinal"),
+            registry: Registry::with_prefix(PREFIX),
+            declared: Vec::new(),
             bundles_created: Bounded::counter(),
             promotions_opened: Bounded::counter(),
             promotions_merged: Bounded::counter(),
@@ -250,47 +265,45 @@ fn millis() -> Histogram {
 
 impl Metrics {
     fn register(&mut self) {
-        let registry = &mut self.registry;
-        registry.register(
-            "bundles_created",
-            "Bundles that were seen for the first time",
-            self.bundles_created.family.clone(),
-        );
-        registry.register(
-            "promotions_opened",
-            "Pull requests that were opened",
-            self.promotions_opened.family.clone(),
-        );
-        registry.register(
-            "promotions_merged",
-            "Pull requests that were merged",
-            self.promotions_merged.family.clone(),
-        );
-        registry.register(
-            "promotions_failed",
-            "Promotions that failed",
-            self.promotions_failed.family.clone(),
-        );
-        registry.register("rollbacks", "Rollbacks that were begun", self.rollbacks.family.clone());
-        registry.register("policy_gates_evaluated", "Evaluations of gates", self.gates_evaluated.clone());
-        registry.register(
-            "policy_gates_blocked",
-            "Evaluations that held a promotion",
-            self.gates_blocked.family.clone(),
-        );
-        registry.register(
-            "health_check_duration_seconds",
-            "From the change's arrival to a healthy environment",
-            self.health_check.family.clone(),
-        );
-        registry.register("git_operation_duration_seconds", "Git operations", self.git_operation.clone());
-        registry.register("scm_api_requests", "Requests to forges", self.scm_requests.clone());
-        registry.register("webhooks_rejected", "Webhooks that were refused", self.webhooks_rejected.clone());
-        registry.register(
-            "promotion_lead_time_seconds",
-            "From the Bundle's creation to a verified environment",
-            self.lead_time.family.clone(),
-        );
+        let counted = self.bundles_created.family.clone();
+        self.counter("bundles_created", "Bundles that were seen for the first time", counted);
+        let counted = self.promotions_opened.family.clone();
+        self.counter("promotions_opened", "Pull requests that were opened", counted);
+        let counted = self.promotions_merged.family.clone();
+        self.counter("promotions_merged", "Pull requests that were merged", counted);
+        self.counter("promotions_failed", "Promotions that failed", self.promotions_failed.family.clone());
+        self.counter("rollbacks", "Rollbacks that were begun", self.rollbacks.family.clone());
+        self.counter("policy_gates_evaluated", "Evaluations of gates", self.gates_evaluated.clone());
+        let counted = self.gates_blocked.family.clone();
+        self.counter("policy_gates_blocked", "Evaluations that held a promotion", counted);
+        let measured = self.health_check.family.clone();
+        let meaning = "From the change's arrival to a healthy environment";
+        self.histogram("health_check_duration_seconds", meaning, measured);
+        self.histogram("git_operation_duration_seconds", "Git operations", self.git_operation.clone());
+        self.counter("scm_api_requests", "Requests to forges", self.scm_requests.clone());
+        self.counter("webhooks_rejected", "Webhooks that were refused", self.webhooks_rejected.clone());
+        let meaning = "From the Bundle's creation to a verified environment";
+        self.histogram("promotion_lead_time_seconds", meaning, self.lead_time.family.clone());
+    }
+
+    fn counter(&mut self, name: &str, meaning: &str, metric: impl Metric) {
+        self.declare(format!("{PREFIX}_{name}_total"), "counter", meaning);
+        self.registry.register(name, meaning, metric);
+    }
+
+    fn histogram(&mut self, name: &str, meaning: &str, metric: impl Metric) {
+        self.declare(format!("{PREFIX}_{name}"), "histogram", meaning);
+        self.registry.register(name, meaning, metric);
+    }
+
+    /// The registry says nothing of a metric that has no value yet.
+    fn declare(&mut self, name: String, kind: &'static str, meaning: &str) {
+        self.declared.push(Declaration { name, kind, help: format!("{meaning}.") });
+    }
+
+    /// All that can be counted.
+    pub fn declared(&self) -> &[Declaration] {
+        &self.declared
     }
 
     /// All of it in the text format of Prometheus.
