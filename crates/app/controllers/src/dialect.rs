@@ -8,13 +8,10 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::forge::dialect::Forge;
 use crate::reconcile::driver::{self, Driver, Listener};
 use crate::reconcile::pass::Controller;
-use crate::{Context, LocalForge, Settings, Shards, forge, graph, promotion};
-
-/// All of them.
-const DIALECTS: [Dialect; 3] =
-    [graph::dialect::DIALECT, promotion::dialect::DIALECT, forge::dialect::DIALECT];
+use crate::{Context, DIALECTS, LocalForge, Settings, Shards, promotion};
 
 /// The kinds that belong together.
 pub(crate) struct Dialect {
@@ -48,8 +45,6 @@ pub(crate) fn owners(object: &Value) -> impl Iterator<Item = &Value> {
 
 /// The steps' controller at work.
 pub(crate) type Steps = Driver<Controller<promotion::promotion_step::Kind>>;
-/// The local forge's.
-pub(crate) type Forge = Driver<forge::Controller>;
 
 /// Starts controllers.
 pub(crate) struct Starter<'a> {
@@ -77,7 +72,7 @@ pub(crate) struct Started {
     /// Those who carry out steps.
     pub(crate) steps: Option<Arc<Steps>>,
     /// The local forge.
-    pub(crate) forge: Option<Arc<Forge>>,
+    pub(crate) forge: Option<Forge>,
 }
 
 impl Starter<'_> {

@@ -30,12 +30,17 @@ pub use kardinal_planner::graph::GraphScope;
 pub use kardinal_promotion::shard::Shards;
 
 use crate::context::{Channels, Context};
-use crate::dialect::{Forge, Started, Starter, Steps};
+use crate::dialect::{Dialect, Started, Starter, Steps};
+use crate::forge::dialect::Forge;
 pub use crate::forges::{Forges, RealForges};
 pub use crate::metrics::Metrics;
 pub use crate::reach::Resolver;
 use crate::reconcile::driver::{self, Listener};
 pub use crate::replica::Replica;
+
+/// What this program promotes with, each with its own controllers.
+const DIALECTS: [Dialect; 3] =
+    [graph::dialect::DIALECT, promotion::dialect::DIALECT, forge::dialect::DIALECT];
 
 /// How long to wait after a write of our own bookkeeping failed.
 const RETRY: SignedDuration = SignedDuration::from_secs(2);
@@ -136,7 +141,7 @@ struct Running {
     tasks: TaskTracker,
     watches: Vec<Arc<Watches>>,
     steps: Option<Arc<Steps>>,
-    forge: Option<Arc<Forge>>,
+    forge: Option<Forge>,
 }
 
 impl Controllers {
@@ -179,15 +184,15 @@ impl Controllers {
     pub fn pushed(&self, namespace: &str, repository: &str) {
         self.with(|running| {
             if let Some(forge) = &running.forge {
-                forge.look_at((namespace.to_owned(), repository.to_owned()));
+                forge.pushed((namespace.to_owned(), repository.to_owned()));
             }
         });
     }
 
     /// Whether only pull requests and kardinal may change a branch of the local forge.
     pub fn protects(&self, namespace: &str, repository: &str, branch: &str) -> bool {
-        let forge = self.with(|running| running.forge.clone()).flatten();
-        forge.is_none_or(|forge| forge.controller().protects(namespace, repository, branch))
+        let protects = |forge: &Forge| forge.protects(namespace, repository, branch);
+        self.with(|running| running.forge.as_ref().is_none_or(protects)).unwrap_or(true)
     }
 
     /// Goes to standby. A pass that has begun is completed, unless it takes too long: it loses the right to write

@@ -1,55 +1,111 @@
-//! A pull request is given a number, compared, and merged or closed when somebody says so.
+//! The PullRequest controller: one is given a number, compared, and merged or closed when somebody says so. The pull
+//! requests of one repository are looked at one after the other, so that two of them never get the same number.
 
 mod act;
+mod numbers;
 mod observe;
+mod routes;
 
-use jiff::Timestamp;
-use kardinal_api::forge::{PullRequest, Repository};
-use kardinal_forge::Error;
-use kardinal_planner::forge::{self as planner, MANAGER, PullRequestSnapshot};
+use std::sync::Arc;
 
-use super::{Controller, settled};
-use crate::reconcile::objects;
+use kardinal_api::forge::{PullRequest, PullRequestStatus};
+use kardinal_planner::forge::MANAGER;
+use kardinal_planner::forge::pull_request::{self as planner, Effect, Outcome};
+use kardinal_planner::sentence::Report;
 
-impl Controller {
-    /// Looks, plans and acts until the pull request is as it should be, and tells that. Answers its number.
-    pub(super) async fn keep_pull_request(
+use crate::reconcile::driver::{Key, Next};
+use crate::reconcile::objects::lock;
+use crate::reconcile::pass::{self, Remembered, Turn};
+use crate::reconcile::routes::{Hearer, Hears};
+use crate::{Context, LocalForge};
+use numbers::{Given, Numbers, Repositories};
+use observe::Observation;
+
+/// Looks after pull requests.
+pub(crate) struct Kind {
+    context: Arc<Context>,
+    local: LocalForge,
+    repositories: Repositories,
+}
+
+/// What is remembered of a pull request.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// The numbers of the repository whose turn the pass has.
+    numbers: Option<Arc<Numbers>>,
+    /// The number that it was given; the status may not have it yet.
+    given: Option<Given>,
+    /// How many merges were tried since it was left alone.
+    merges: u32,
+}
+
+impl Kind {
+    /// Looks after none yet.
+    pub(crate) fn new(context: Arc<Context>, local: LocalForge) -> Kind {
+        Kind { context, local, repositories: Repositories::default() }
+    }
+}
+
+impl Hearer for Kind {
+    type Object = PullRequest;
+    type Memory = Memory;
+
+    const HEARS: &'static [Hears<Kind>] = routes::HEARS;
+
+    fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+}
+
+impl pass::Kind for Kind {
+    type Seen = Observation;
+    type Effect = Effect;
+    type Outcome = Outcome;
+    type Status = PullRequestStatus;
+
+    const NAME: &'static str = "PullRequest";
+    const MANAGER: &'static str = MANAGER;
+
+    async fn turn(&self, key: &Key, remembered: &Remembered<Memory>) -> Turn {
+        let numbers =
+            observe::repository(&self.context, key).map(|repository| self.repositories.of(repository));
+        lock(remembered).numbers.clone_from(&numbers);
+        numbers?.turn().await
+    }
+
+    async fn observe(
         &self,
-        repository: Option<&Repository>,
-        request: &PullRequest,
-        taken: &[u64],
-        now: Timestamp,
-    ) -> Result<Option<u64>, Error> {
-        let namespace = request.metadata.namespace.clone().unwrap_or_default();
-        let mut attempts = 0;
-        loop {
-            let (facts, refused) = match self.compare(&namespace, request).await {
-                Ok(facts) => (facts, None),
-                Err(Error::Problem(message)) => (None, Some(message)),
-                Err(fault) => return Err(fault),
-            };
-            let plan = planner::plan_pull_request(&PullRequestSnapshot {
-                pull_request: request,
-                repository,
-                facts: facts.as_ref(),
-                refused: refused.as_deref(),
-                numbers_taken: taken,
-                url_prefix: &self.local.url.replace("/git/", "/forge"),
-                now,
-            });
-            attempts += 1;
-            // A branch that moves again and again is looked at in a later pass.
-            if let (Some(effect), true) = (plan.stages.into_iter().flatten().next(), attempts < 4) {
-                self.act_on_pull_request(&namespace, request, effect).await?;
-                continue;
-            }
-            let Some(status) = plan.status else { return Ok(None) };
-            let key = (namespace.clone(), request.metadata.name.clone().unwrap_or_default());
-            let id = objects::id::<PullRequest>(&key);
-            settled(self.context.report(MANAGER, &id, &request.metadata, &status, &plan.notes, now).await)?;
-            // A number that was given is never given again. Only then: what was not written down leaves no gap.
-            self.highest_number(&(namespace, request.spec.repository.clone()), status.number).await?;
-            return Ok(status.number);
+        key: &Key,
+        remembered: &Remembered<Memory>,
+        _: Option<Observation>,
+    ) -> Result<Observation, Next> {
+        observe::observe(self, key, remembered).await
+    }
+
+    fn plan(&self, seen: &mut Observation, _: &mut Memory) -> planner::Plan {
+        planner::plan(&seen.snapshot())
+    }
+
+    async fn act(&self, seen: &Observation, effect: &Effect) -> Outcome {
+        act::act(self, seen, effect).await
+    }
+
+    fn has_failed(outcome: &Outcome) -> bool {
+        *outcome == Outcome::Failed
+    }
+
+    fn report(
+        &self,
+        seen: &mut Observation,
+        plan: planner::Plan,
+        done: Vec<(Effect, Outcome)>,
+        memory: &mut Memory,
+    ) -> Report<PullRequestStatus> {
+        memory.merges = if planner::has_merged(&done) { memory.merges.saturating_add(1) } else { 0 };
+        let report = planner::report(plan, &done);
+        if let Some(number) = report.status.as_ref().and_then(|status| status.number) {
+            memory.given = Some(seen.give(number));
         }
+        report
     }
 }

@@ -1,61 +1,82 @@
-//! A repository is made, and tells how it stands.
+//! The Repository controller: a repository is made, and says how it stands.
 
 mod act;
 mod observe;
+mod routes;
 
-use jiff::Timestamp;
-use kardinal_api::forge::Repository;
-use kardinal_forge::Error;
-use kardinal_planner::forge::{self as planner, MANAGER, RepositorySnapshot};
+use std::sync::Arc;
 
-use super::{Controller, settled};
-use crate::reconcile::driver::Key;
-use crate::reconcile::objects;
+use kardinal_api::forge::{Repository, RepositoryStatus};
+use kardinal_planner::forge::MANAGER;
+use kardinal_planner::forge::repository::{self as planner, Effect, Outcome};
+use kardinal_planner::sentence::Report;
 
-impl Controller {
-    /// Looks, plans and acts until the repository is as it should be, and tells that.
-    pub(super) async fn keep_repository(
+use crate::reconcile::driver::{Key, Next};
+use crate::reconcile::pass::{self, Remembered, as_planned};
+use crate::reconcile::routes::{Hearer, Hears};
+use crate::{Context, LocalForge};
+use observe::Observation;
+
+/// Keeps repositories.
+pub(crate) struct Kind {
+    context: Arc<Context>,
+    local: LocalForge,
+}
+
+impl Kind {
+    /// Keeps none yet.
+    pub(crate) fn new(context: Arc<Context>, local: LocalForge) -> Kind {
+        Kind { context, local }
+    }
+}
+
+impl Hearer for Kind {
+    type Object = Repository;
+    type Memory = ();
+
+    const HEARS: &'static [Hears<Kind>] = routes::HEARS;
+
+    fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+}
+
+impl pass::Kind for Kind {
+    type Seen = Observation;
+    type Effect = Effect;
+    type Outcome = Outcome;
+    type Status = RepositoryStatus;
+
+    const NAME: &'static str = "Repository";
+    const MANAGER: &'static str = MANAGER;
+
+    async fn observe(
         &self,
         key: &Key,
-        repository: &Repository,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        let mut problem: Option<String> = None;
-        // Somebody may mend it on disk, of which nobody tells us: it is looked at again.
-        let mut unusable: Option<String> = None;
-        loop {
-            let facts = match self.look_at_repository(key).await {
-                Err(Error::Problem(message)) => {
-                    unusable = Some(message.clone());
-                    problem = Some(message);
-                    None
-                }
-                facts => facts?,
-            };
-            let plan = planner::plan_repository(&RepositorySnapshot {
-                repository,
-                facts,
-                problem: problem.as_deref(),
-                clone_prefix: &self.local.url,
-                now,
-            });
-            if let Some(effect) = plan.stages.into_iter().flatten().next() {
-                match self.act_on_repository(key, effect).await {
-                    Ok(()) => continue,
-                    Err(Error::Problem(message)) => {
-                        problem = Some(message);
-                        continue;
-                    }
-                    Err(fault) => return Err(fault),
-                }
-            }
-            if let Some(status) = plan.status {
-                let id = objects::id::<Repository>(key);
-                let told =
-                    self.context.report(MANAGER, &id, &repository.metadata, &status, &plan.notes, now).await;
-                settled(told)?;
-            }
-            return unusable.map_or(Ok(()), |message| Err(Error::Problem(message)));
+        _: &Remembered<()>,
+        _: Option<Observation>,
+    ) -> Result<Observation, Next> {
+        observe::observe(self, key).await
+    }
+
+    fn plan(&self, seen: &mut Observation, (): &mut ()) -> planner::Plan {
+        planner::plan(&seen.snapshot())
+    }
+
+    async fn act(&self, seen: &Observation, effect: &Effect) -> Outcome {
+        act::act(self, seen, effect).await
+    }
+
+    fn report(
+        &self,
+        seen: &mut Observation,
+        plan: planner::Plan,
+        done: Vec<(Effect, Outcome)>,
+        (): &mut (),
+    ) -> Report<RepositoryStatus> {
+        match done.last() {
+            Some((_, outcome)) => planner::report(&seen.snapshot(), outcome),
+            None => as_planned(plan),
         }
     }
 }

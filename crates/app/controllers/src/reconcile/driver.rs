@@ -106,21 +106,6 @@ impl<C: Controller> Listener for Driver<C> {
     }
 }
 
-/// Starts a controller's workers.
-pub(crate) fn spawn<C: Controller>(
-    controller: C,
-    concurrency: usize,
-    stop: &CancellationToken,
-    tasks: &TaskTracker,
-) -> Arc<Driver<C>> {
-    let queue = Queue::new(controller.context().clock.clone());
-    let driver = Arc::new(Driver { controller, queue });
-    for _ in 0..concurrency {
-        tasks.spawn(work(driver.clone(), stop.clone()));
-    }
-    driver
-}
-
 /// Brings every change to all controllers.
 pub(crate) async fn deliver(listeners: Vec<Arc<dyn Listener>>, mut changes: UnboundedReceiver<Change>) {
     while let Some(change) = changes.recv().await {
@@ -130,9 +115,8 @@ pub(crate) async fn deliver(listeners: Vec<Arc<dyn Listener>>, mut changes: Unbo
     }
 }
 
-/// Starts a controller whose passes wait for other machines, or of whose objects a team can have very many. Each pass is
-/// a task of its own, and so many run at a time in one namespace: whoever waits there, or has much to do, keeps nobody
-/// else waiting. `cut` ends what still hangs when everything has to end.
+/// Starts a controller. Each pass is a task of its own, and so many run at a time in one namespace: whoever waits there, or
+/// has much to do, keeps nobody else waiting. `cut` ends what still hangs when everything has to end.
 pub(crate) fn spawn_fair<C: Controller>(
     controller: C,
     limit: usize,
@@ -174,16 +158,6 @@ async fn dispatch<C: Controller>(
                 () = pass => {}
             }
         });
-    }
-}
-
-async fn work<C: Controller>(driver: Arc<Driver<C>>, stop: CancellationToken) {
-    loop {
-        let key = tokio::select! {
-            () = stop.cancelled() => return,
-            key = driver.queue.next() => key,
-        };
-        once(&driver, key).await;
     }
 }
 

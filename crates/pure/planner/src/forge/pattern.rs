@@ -12,7 +12,7 @@ pub fn protects(spec: &RepositorySpec, branch: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::matches_text;
+    use super::*;
 
     #[test]
     fn patterns() {
@@ -39,5 +39,22 @@ mod tests {
         ] {
             assert_eq!(matches_text(pattern, text), expected, "{pattern} {text}");
         }
+    }
+
+    #[test]
+    fn protected_branches() {
+        let protected_branches = vec!["main".to_owned(), "env/*".to_owned()];
+        let spec = RepositorySpec { protected_branches, ..RepositorySpec::default() };
+        for (branch, expected) in [
+            ("main", true),
+            ("MAIN", true),
+            ("env/prod", true),
+            ("Env/prod", true),
+            ("feature", false),
+            ("env", false),
+        ] {
+            assert_eq!(protects(&spec, branch), expected, "{branch}");
+        }
+        assert!(!protects(&RepositorySpec::default(), "main"));
     }
 }

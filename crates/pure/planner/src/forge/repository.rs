@@ -1,19 +1,27 @@
 //! What becomes of a Repository: it is created once, and then watched.
 
-use jiff::Timestamp;
-use kardinal_api::forge::{READY, Repository, RepositoryStatus};
+mod check;
+mod plan;
+mod report;
+#[cfg(test)]
+mod tests;
 
-use crate::condition::{NewCondition, Truth};
+use jiff::Timestamp;
+use kardinal_api::forge::{Repository, RepositoryStatus};
+
 use crate::sentence;
+
+pub use plan::plan;
+pub use report::report;
 
 /// Everything a decision about one Repository is made from.
 #[derive(Debug, Clone)]
-pub struct RepositorySnapshot<'a> {
+pub struct Snapshot<'a> {
     /// The Repository as last seen.
     pub repository: &'a Repository,
     /// What is on disk; nothing when there is nothing.
-    pub facts: Option<RepositoryFacts>,
-    /// Why creating it was refused for good.
+    pub facts: Option<Facts>,
+    /// Why what is on disk is not used.
     pub problem: Option<&'a str>,
     /// The part of the clone URL before the namespace, such as `http://127.0.0.1:8080/git`.
     pub clone_prefix: &'a str,
@@ -23,7 +31,7 @@ pub struct RepositorySnapshot<'a> {
 
 /// What is on disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RepositoryFacts {
+pub struct Facts {
     /// The branch that a clone checks out.
     pub default_branch: String,
     /// Its newest commit, unless nothing was pushed yet.
@@ -32,47 +40,24 @@ pub struct RepositoryFacts {
 
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RepositoryEffect {
-    /// Create it, or point it at another default branch. Observe and plan again afterwards.
+pub enum Effect {
+    /// Create it, or point it at another default branch.
     Create {
         /// The branch that a clone checks out.
         default_branch: String,
     },
 }
 
-/// What to do and what to tell.
-pub type RepositoryPlan = sentence::Plan<RepositoryEffect, RepositoryStatus>;
-
-/// Decides what becomes of a Repository.
-pub fn plan_repository(snapshot: &RepositorySnapshot<'_>) -> RepositoryPlan {
-    let repository = snapshot.repository;
-    let meta = &repository.metadata;
-    let old = repository.status.clone().unwrap_or_default();
-    let branch = repository.spec.default_branch();
-    let fits = snapshot.facts.as_ref().is_some_and(|facts| facts.default_branch == branch);
-    let wanted = !fits && snapshot.problem.is_none() && meta.deletion_timestamp.is_none();
-    let effect = wanted.then(|| RepositoryEffect::Create { default_branch: branch.to_owned() });
-    let generation = Some(meta.generation.unwrap_or_default());
-    let ready = ready(snapshot, fits);
-    let note = ready.is_news(&old.conditions).then(|| ready.note(ready.truth == Truth::False));
-    let namespace = meta.namespace.as_deref().unwrap_or_default();
-    let name = meta.name.as_deref().unwrap_or_default();
-    let prefix = snapshot.clone_prefix.trim_end_matches('/');
-    let status = RepositoryStatus {
-        observed_generation: generation,
-        clone_url: snapshot.facts.as_ref().map(|_| format!("{prefix}/{namespace}/{name}.git")),
-        head: snapshot.facts.as_ref().filter(|_| fits).and_then(|facts| facts.head.clone()),
-        conditions: vec![ready.since(&old.conditions, generation, snapshot.now)],
-    };
-    let (status, notes) = ((status != old).then_some(status), note.into_iter().collect());
-    RepositoryPlan { status, notes, ..RepositoryPlan::in_order(effect) }
+/// What came of an effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done; the next pass sees what it made.
+    Done,
+    /// It can never be done, for this reason.
+    Refused(String),
+    /// The disk was in the way.
+    Failed,
 }
 
-fn ready(snapshot: &RepositorySnapshot<'_>, fits: bool) -> NewCondition {
-    let ready = |truth, reason: &'static str, message: &str| NewCondition::new(READY, truth, reason, message);
-    match (snapshot.problem, &snapshot.facts) {
-        (Some(problem), _) => ready(Truth::False, "Refused", problem),
-        (None, Some(_)) if fits => ready(Truth::True, "Served", "it can be cloned and pushed to"),
-        (None, _) => ready(Truth::Unknown, "Creating", "it is being created"),
-    }
-}
+/// What to do and what the status says.
+pub type Plan = sentence::Plan<Effect, RepositoryStatus>;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "JSON without the field is null, which fails the comparison")]
 
+mod forge;
 mod graph;
 mod kinds;
 mod promotion;

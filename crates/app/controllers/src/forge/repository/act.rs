@@ -1,15 +1,26 @@
 //! Makes repositories.
 
 use kardinal_forge::Error;
-use kardinal_planner::forge::RepositoryEffect;
+use kardinal_planner::forge::repository::{Effect, Outcome};
 
-use crate::forge::Controller;
-use crate::reconcile::driver::Key;
+use super::Kind;
+use super::observe::Observation;
+use crate::forge::{on_disk, warn};
 
-impl Controller {
-    pub(super) async fn act_on_repository(&self, key: &Key, effect: RepositoryEffect) -> Result<(), Error> {
-        let RepositoryEffect::Create { default_branch } = effect;
-        let (namespace, name) = key.clone();
-        self.on_disk(move |store| store.create(&namespace, &name, &default_branch)).await.map(drop)
+/// Carries one effect out.
+pub(super) async fn act(kind: &Kind, seen: &Observation, effect: &Effect) -> Outcome {
+    let done = match effect {
+        Effect::Create { default_branch } => {
+            let ((namespace, name), branch) = (seen.key.clone(), default_branch.clone());
+            on_disk(&kind.local.store, move |store| store.create(&namespace, &name, &branch)).await
+        }
+    };
+    match done {
+        Ok(_) => Outcome::Done,
+        Err(Error::Problem(why)) => Outcome::Refused(why),
+        Err(Error::Fault(why)) => {
+            warn(&seen.key, &why);
+            Outcome::Failed
+        }
     }
 }

@@ -129,17 +129,26 @@ async fn graphs_hear_of_themselves_and_nobody_waits_for_definitions() {
     bench.has_tried_everything(&["team/v1"]);
 }
 
+/// A local forge whose repositories are below a folder.
+fn a_forge(folder: &tempfile::TempDir) -> LocalForge {
+    let store = Arc::new(kardinal_forge::Store::new(folder.path()));
+    LocalForge { store, url: "kardinal://forge/".to_owned() }
+}
+
+fn a_pull_request(name: &str, repository: &str, status: Value) -> Value {
+    let spec = json!({"repository": repository, "title": "t", "base": "main", "head": name});
+    object("PullRequest", name, json!({"spec": spec, "status": status}))
+}
+
 #[tokio::test]
 async fn repositories_hear_of_their_pull_requests_and_of_what_steps_push() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(kardinal_forge::Store::new(folder.path()));
-    let local = LocalForge { store, url: "kardinal://forge/".to_owned() };
-    let mut bench = Bench::new(|context| forge::Controller::new(context, local)).await;
-    let request = json!({"repository": "app", "title": "t", "base": "main", "head": "feature"});
+    let local = a_forge(&folder);
+    let mut bench = Bench::new(|context| forge::repository::Kind::new(context, local)).await;
     bench
         .go_through(vec![
             ("itself", object("Repository", "app", json!({"spec": {}})), &["team/app"]),
-            ("a pull request", object("PullRequest", "p", json!({"spec": request})), &["team/app"]),
+            ("a pull request", a_pull_request("p", "app", json!({})), &["team/app"]),
             ("a step", a_step("s", "v1", json!({"state": "Promoting"})), &[]),
             ("a push", a_step("s", "v1", json!({"outputs": {"commit": "c0ffee"}})), &["team/app"]),
             (
@@ -150,6 +159,32 @@ async fn repositories_hear_of_their_pull_requests_and_of_what_steps_push() {
         ])
         .await;
     bench.has_tried_everything(&["team/app"]);
+}
+
+#[tokio::test]
+async fn pull_requests_hear_of_their_repository_of_merges_and_of_what_steps_push() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = a_forge(&folder);
+    let mut bench = Bench::new(|context| forge::pull_request::Kind::new(context, local)).await;
+    let both: &[&str] = &["team/p1", "team/p2"];
+    let merged = json!({"state": "Merged", "mergeCommit": "c0ffee"});
+    bench
+        .go_through(vec![
+            ("itself", a_pull_request("p1", "app", json!({})), &["team/p1"]),
+            ("another one", a_pull_request("p2", "app", json!({"number": 2})), &["team/p2"]),
+            ("one of another repository", a_pull_request("q", "web", json!({})), &["team/q"]),
+            ("a merge", a_pull_request("p2", "app", merged), both),
+            ("its repository", object("Repository", "app", json!({"spec": {}})), both),
+            ("a step", a_step("s", "v1", json!({"state": "Promoting"})), &[]),
+            ("a push", a_step("s", "v1", json!({"outputs": {"commit": "c0ffee"}})), both),
+            (
+                "no push",
+                a_step("s", "v1", json!({"state": "Promoting", "outputs": {"commit": "c0ffee"}})),
+                &[],
+            ),
+        ])
+        .await;
+    bench.has_tried_everything(&["team/p1", "team/p2", "team/q"]);
 }
 
 #[tokio::test]

@@ -1,16 +1,14 @@
 //! Tables: what is observed on the left, what becomes of it on the right.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kardinal_api::forge::{
     Desired, FileStatus, MERGEABLE, PullRequest, PullRequestFile, PullRequestSpec, PullRequestState,
-    PullRequestStatus, READY, Repository, RepositorySpec,
+    PullRequestStatus, Repository, RepositorySpec,
 };
 
-use super::{
-    Merge, PullRequestEffect, PullRequestPlan, PullRequestSnapshot, RepoFacts, RepositoryEffect,
-    RepositoryFacts, RepositoryPlan, RepositorySnapshot, is_compared, plan_pull_request, plan_repository,
-    protects,
-};
+use super::{Effect, Facts, Merge, Numbers, Outcome, Plan, Snapshot, is_compared, plan, report};
+use crate::forge::RETRY;
+use crate::sentence::Report;
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -36,30 +34,33 @@ fn pull_request(desired: Option<Desired>) -> PullRequest {
     pr
 }
 
+/// The same with a number.
+fn numbered(desired: Option<Desired>) -> PullRequest {
+    let mut pr = pull_request(desired);
+    pr.status = Some(PullRequestStatus { number: Some(1), ..PullRequestStatus::default() });
+    pr
+}
+
 fn repository() -> Repository {
-    let spec = RepositorySpec {
-        protected_branches: vec!["main".to_owned(), "env/*".to_owned()],
-        ..RepositorySpec::default()
-    };
-    let mut repository = Repository::new("app", spec);
+    let mut repository = Repository::new("app", RepositorySpec::default());
     repository.metadata.namespace = Some("default".to_owned());
     repository.metadata.generation = Some(1);
     repository
 }
 
-fn apart() -> RepoFacts {
-    RepoFacts {
+fn apart() -> Facts {
+    Facts {
         head_tip: Some("head".to_owned()),
         base_tip: Some("base".to_owned()),
         files: vec![PullRequestFile { path: "a".to_owned(), status: FileStatus::Added }],
         additions: 3,
         deletions: 1,
-        ..RepoFacts::default()
+        ..Facts::default()
     }
 }
 
-fn merged() -> RepoFacts {
-    RepoFacts {
+fn merged() -> Facts {
+    Facts {
         contained: true,
         merged: Some(Merge { commit: "merge".to_owned(), at: Some(at("2026-04-09T09:59:00Z")) }),
         base_tip: Some("merge".to_owned()),
@@ -70,21 +71,33 @@ fn merged() -> RepoFacts {
     }
 }
 
-fn plan_with(pr: &PullRequest, facts: Option<&RepoFacts>, taken: &[u64]) -> PullRequestPlan {
+/// The numbers of a repository that has those of its pull requests on record.
+fn numbers<'a>(pr: &PullRequest, taken: &'a [u64]) -> Numbers<'a> {
+    let own = pr.status.as_ref().and_then(|status| status.number);
+    let highest = taken.iter().copied().chain(own).max().unwrap_or_default();
+    Numbers { taken, highest: Some(highest), is_on_disk: true, given: None }
+}
+
+fn plan_of(pr: &PullRequest, facts: Option<&Facts>, numbers: Numbers<'_>, merges: u32) -> Plan {
     let repository = repository();
-    plan_pull_request(&PullRequestSnapshot {
+    plan(&Snapshot {
         pull_request: pr,
         repository: Some(&repository),
         facts,
         refused: None,
-        numbers_taken: taken,
+        numbers,
+        merges,
         url_prefix: "http://forge/",
         now: now(),
     })
 }
 
+fn plan_with(pr: &PullRequest, facts: Option<&Facts>, taken: &[u64]) -> Plan {
+    plan_of(pr, facts, numbers(pr, taken), 0)
+}
+
 /// Plans, writes the status as the controller would, and gives the plan.
-fn pass(pr: &mut PullRequest, facts: &RepoFacts) -> PullRequestPlan {
+fn pass(pr: &mut PullRequest, facts: &Facts) -> Plan {
     let plan = plan_with(pr, Some(facts), &[]);
     if let Some(status) = &plan.status {
         pr.status = Some(status.clone());
@@ -106,27 +119,27 @@ fn reason(status: &PullRequestStatus) -> &str {
 fn an_open_one_is_numbered_and_compared() {
     let mut pr = pull_request(None);
     let plan = plan_with(&pr, Some(&apart()), &[1, 7, 3]);
-    let told = plan.status.clone().unwrap();
-    assert!(plan.effects().is_empty());
-    assert_eq!(told.number, Some(8));
-    assert_eq!(told.url.as_deref(), Some("http://forge/default/app/pulls/8"));
-    assert_eq!(told.state, Some(PullRequestState::Open));
-    assert_eq!((told.head_commit.as_deref(), told.base_commit.as_deref()), (Some("head"), Some("base")));
-    assert_eq!((told.mergeable, told.additions, told.deletions), (Some(true), Some(3), Some(1)));
-    assert_eq!((told.observed_generation, told.files.len()), (Some(3), 1));
-    assert_eq!((reason(&told), told.conditions[0].status.as_str()), ("Mergeable", "True"));
+    let status = plan.status.clone().unwrap();
+    assert_eq!(plan.stages, [[Effect::KeepNumber { number: 8 }]]);
+    assert_eq!(status.number, Some(8));
+    assert_eq!(status.url.as_deref(), Some("http://forge/default/app/pulls/8"));
+    assert_eq!(status.state, Some(PullRequestState::Open));
+    assert_eq!((status.head_commit.as_deref(), status.base_commit.as_deref()), (Some("head"), Some("base")));
+    assert_eq!((status.mergeable, status.additions, status.deletions), (Some(true), Some(3), Some(1)));
+    assert_eq!((status.observed_generation, status.files.len()), (Some(3), 1));
+    assert_eq!((reason(&status), status.conditions[0].status.as_str()), ("Mergeable", "True"));
     // Once written, the number stays, and nothing is written again.
-    pr.status = Some(told);
+    pr.status = Some(status);
     let again = plan_with(&pr, Some(&apart()), &[8, 9]);
-    assert_eq!(again, PullRequestPlan::default());
+    assert_eq!(again, Plan::default());
 }
 
 #[test]
 fn what_each_look_finds() {
-    let conflict = RepoFacts { conflicts: vec!["a".to_owned(), "b".to_owned()], ..apart() };
-    let no_head = RepoFacts { head_tip: None, ..apart() };
-    let no_base = RepoFacts { base_tip: None, ..apart() };
-    let same = RepoFacts { contained: true, ..merged() };
+    let conflict = Facts { conflicts: vec!["a".to_owned(), "b".to_owned()], ..apart() };
+    let no_head = Facts { head_tip: None, ..apart() };
+    let no_base = Facts { base_tip: None, ..apart() };
+    let same = Facts { contained: true, ..merged() };
     use PullRequestState::{Closed, Open};
     for (name, desired, facts, state, expected, merges) in [
         ("open", Desired::Open, Some(&apart()), Open, "Mergeable", false),
@@ -139,11 +152,11 @@ fn what_each_look_finds() {
         ("never differed", Desired::Open, Some(&same), Open, "NothingToMerge", false),
         ("not on disk yet", Desired::Merged, None, Open, "RepositoryNotReady", false),
     ] {
-        let plan = plan_with(&pull_request(Some(desired)), facts, &[]);
-        let told = plan.status.clone().unwrap();
-        assert_eq!((told.state, reason(&told)), (Some(state), expected), "{name}");
+        let plan = plan_with(&numbered(Some(desired)), facts, &[]);
+        let status = plan.status.clone().unwrap();
+        assert_eq!((status.state, reason(&status)), (Some(state), expected), "{name}");
         assert_eq!(plan.effects().len(), usize::from(merges), "{name}");
-        assert_eq!(told.number, Some(1), "{name}");
+        assert_eq!(status.number, Some(1), "{name}");
         assert_eq!(plan.notes.len(), 1, "{name}");
     }
 }
@@ -151,12 +164,13 @@ fn what_each_look_finds() {
 #[test]
 fn a_missing_repository_is_said() {
     let pr = pull_request(None);
-    let plan = plan_pull_request(&PullRequestSnapshot {
+    let plan = plan(&Snapshot {
         pull_request: &pr,
         repository: None,
         facts: None,
         refused: None,
-        numbers_taken: &[],
+        numbers: Numbers { highest: Some(0), ..Numbers::default() },
+        merges: 0,
         url_prefix: "",
         now: now(),
     });
@@ -173,19 +187,21 @@ fn branches_that_nobody_can_compare_have_a_status_that_says_why() {
         (Desired::Closed, PullRequestState::Closed, "Closed"),
     ] {
         let pr = pull_request(Some(desired));
-        let plan = plan_pull_request(&PullRequestSnapshot {
+        let plan = plan(&Snapshot {
             pull_request: &pr,
             repository: Some(&repository),
             facts: None,
             refused: Some("`a..b` is not a name that Git allows for a branch"),
-            numbers_taken: &[4],
+            numbers: numbers(&pr, &[4]),
+            merges: 0,
             url_prefix: "",
             now: now(),
         });
-        let told = plan.status.clone().unwrap();
-        assert_eq!((told.state, reason(&told), told.number), (Some(state), expected, Some(5)));
-        assert_eq!(told.conditions[0].message.contains("`a..b`"), expected == "Refused");
-        assert_eq!((plan.effects().len(), plan.notes[0].warning), (0, expected == "Refused"));
+        let status = plan.status.clone().unwrap();
+        assert_eq!((status.state, reason(&status), status.number), (Some(state), expected, Some(5)));
+        assert_eq!(status.conditions[0].message.contains("`a..b`"), expected == "Refused");
+        assert_eq!(plan.stages, [[Effect::KeepNumber { number: 5 }]]);
+        assert_eq!(plan.notes[0].warning, expected == "Refused");
     }
 }
 
@@ -217,21 +233,21 @@ fn what_is_finished_is_not_compared_again() {
 #[test]
 fn conflicts_name_files_but_not_thousands() {
     let files: Vec<String> = (0..12).map(|n| format!("f{n}")).collect();
-    let facts = RepoFacts { conflicts: files, ..apart() };
-    let told = plan_with(&pull_request(Some(Desired::Merged)), Some(&facts), &[]).status.unwrap();
-    let message = &told.conditions[0].message;
+    let facts = Facts { conflicts: files, ..apart() };
+    let status = plan_with(&pull_request(Some(Desired::Merged)), Some(&facts), &[]).status.unwrap();
+    let message = &status.conditions[0].message;
     assert!(message.contains("`f0`, `f1`") && message.contains("and 2 more"), "{message}");
     assert!(message.contains("merge `main` into `feature`"), "{message}");
-    assert_eq!(told.mergeable, Some(false));
+    assert_eq!(status.mergeable, Some(false));
 }
 
 #[test]
 fn a_merge_is_asked_for_and_then_found() {
-    let mut pr = pull_request(Some(Desired::Merged));
+    let mut pr = numbered(Some(Desired::Merged));
     let plan = pass(&mut pr, &apart());
     assert_eq!(
         plan.stages,
-        [[PullRequestEffect::Merge {
+        [[Effect::Merge {
             base: "main".to_owned(),
             head: "feature".to_owned(),
             expected_base: "base".to_owned(),
@@ -244,19 +260,19 @@ fn a_merge_is_asked_for_and_then_found() {
     );
     let plan = pass(&mut pr, &merged());
     assert!(plan.effects().is_empty());
-    let told = status(&pr);
-    assert_eq!(told.state, Some(PullRequestState::Merged));
-    assert_eq!(told.merge_commit.as_deref(), Some("merge"));
-    assert_eq!(told.merged_by.as_deref(), Some("alice"));
-    assert_eq!(told.merged_at, Some(at("2026-04-09T09:59:00Z")));
-    assert_eq!((told.head_commit.as_deref(), told.base_commit.as_deref()), (Some("head"), Some("base")));
-    assert_eq!((told.files.len(), told.additions), (1, Some(3)), "what it brought is still told");
+    let status = status(&pr);
+    assert_eq!(status.state, Some(PullRequestState::Merged));
+    assert_eq!(status.merge_commit.as_deref(), Some("merge"));
+    assert_eq!(status.merged_by.as_deref(), Some("alice"));
+    assert_eq!(status.merged_at, Some(at("2026-04-09T09:59:00Z")));
+    assert_eq!((status.head_commit.as_deref(), status.base_commit.as_deref()), (Some("head"), Some("base")));
+    assert_eq!((status.files.len(), status.additions), (1, Some(3)), "what it brought still stands there");
     assert!(!plan.notes[0].warning);
 }
 
 #[test]
 fn a_merge_whose_report_was_lost_is_found() {
-    let mut pr = pull_request(Some(Desired::Merged));
+    let mut pr = numbered(Some(Desired::Merged));
     let plan = pass(&mut pr, &merged());
     assert!(plan.effects().is_empty());
     assert_eq!(status(&pr).state, Some(PullRequestState::Merged));
@@ -266,7 +282,7 @@ fn a_merge_whose_report_was_lost_is_found() {
 fn a_change_that_was_pushed_counts_as_merged() {
     let mut pr = pull_request(None);
     pass(&mut pr, &apart());
-    pass(&mut pr, &RepoFacts { merged: Some(Merge { commit: "head".to_owned(), at: None }), ..merged() });
+    pass(&mut pr, &Facts { merged: Some(Merge { commit: "head".to_owned(), at: None }), ..merged() });
     assert_eq!(status(&pr).state, Some(PullRequestState::Merged));
     assert_eq!(status(&pr).merged_at, Some(at("2026-04-09T10:00:00Z")));
 }
@@ -275,7 +291,7 @@ fn a_change_that_was_pushed_counts_as_merged() {
 fn a_branch_that_went_after_its_merge_was_merged() {
     let mut pr = pull_request(None);
     pass(&mut pr, &apart());
-    pass(&mut pr, &RepoFacts { head_tip: None, ..merged() });
+    pass(&mut pr, &Facts { head_tip: None, ..merged() });
     assert_eq!(status(&pr).state, Some(PullRequestState::Merged));
     assert_eq!(status(&pr).head_commit.as_deref(), Some("head"));
 }
@@ -285,7 +301,7 @@ fn a_branch_that_was_set_back_is_not_merged() {
     for desired in [Desired::Open, Desired::Merged] {
         let mut pr = pull_request(Some(desired));
         pass(&mut pr, &apart());
-        let plan = pass(&mut pr, &RepoFacts { merged: None, ..merged() });
+        let plan = pass(&mut pr, &Facts { merged: None, ..merged() });
         assert_eq!((plan.effects().len(), reason(status(&pr))), (0, "NothingToMerge"));
         assert_eq!(status(&pr).state, Some(PullRequestState::Open));
     }
@@ -298,7 +314,7 @@ fn a_merge_is_final() {
     let before = status(&pr).clone();
     for desired in [Desired::Open, Desired::Closed, Desired::Merged] {
         pr.spec.desired = Some(desired);
-        for facts in [apart(), merged(), RepoFacts::default()] {
+        for facts in [apart(), merged(), Facts::default()] {
             let plan = pass(&mut pr, &facts);
             assert_eq!((plan.effects().len(), plan.notes.len()), (0, 0));
             assert_eq!(status(&pr), &before);
@@ -324,7 +340,7 @@ fn a_closed_one_can_be_opened_again() {
 
 #[test]
 fn only_the_commit_that_was_asked_for_is_merged() {
-    let mut pr = pull_request(Some(Desired::Merged));
+    let mut pr = numbered(Some(Desired::Merged));
     pr.spec.expected_head = Some("older".to_owned());
     let plan = pass(&mut pr, &apart());
     assert_eq!((plan.effects().len(), reason(status(&pr))), (0, "HeadMoved"));
@@ -339,7 +355,7 @@ fn only_the_commit_that_was_asked_for_is_merged() {
 #[test]
 fn long_lists_of_files_are_cut() {
     let file = PullRequestFile { path: "a".to_owned(), status: FileStatus::Modified };
-    let facts = RepoFacts { files: vec![file; 5000], ..apart() };
+    let facts = Facts { files: vec![file; 5000], ..apart() };
     assert_eq!(plan_with(&pull_request(None), Some(&facts), &[]).status.unwrap().files.len(), 1000);
 }
 
@@ -351,12 +367,13 @@ fn conditions_keep_the_time_of_their_last_change() {
     pr.metadata.generation = Some(4);
     let repository = repository();
     let facts = apart();
-    let plan = plan_pull_request(&PullRequestSnapshot {
+    let plan = plan(&Snapshot {
         pull_request: &pr,
         repository: Some(&repository),
         facts: Some(&facts),
         refused: None,
-        numbers_taken: &[1],
+        numbers: numbers(&pr, &[]),
+        merges: 0,
         url_prefix: "http://forge",
         now: at("2026-05-01T00:00:00Z"),
     });
@@ -366,58 +383,70 @@ fn conditions_keep_the_time_of_their_last_change() {
     assert!(plan.notes.is_empty());
 }
 
-fn look(repository: &Repository, facts: Option<RepositoryFacts>, problem: Option<&str>) -> RepositoryPlan {
-    plan_repository(&RepositorySnapshot {
-        repository,
-        facts,
-        problem,
-        clone_prefix: "http://forge/git/",
-        now: now(),
-    })
-}
-
 #[test]
-fn a_repository_is_created_and_then_served() {
-    let mut repository = repository();
-    let plan = look(&repository, None, None);
-    assert_eq!(plan.stages, [[RepositoryEffect::Create { default_branch: "main".to_owned() }]]);
-    let told = plan.status.unwrap();
-    assert_eq!((told.clone_url, told.conditions[0].reason.as_str()), (None, "Creating"));
-    let facts = RepositoryFacts { default_branch: "main".to_owned(), head: Some("abc".to_owned()) };
-    let plan = look(&repository, Some(facts.clone()), None);
-    assert!(plan.effects().is_empty());
-    let told = plan.status.unwrap();
-    assert_eq!(told.clone_url.as_deref(), Some("http://forge/git/default/app.git"));
-    assert_eq!(told.head.as_deref(), Some("abc"));
-    assert_eq!((told.conditions[0].type_.as_str(), told.conditions[0].status.as_str()), (READY, "True"));
-    repository.status = Some(told);
-    assert_eq!(look(&repository, Some(facts.clone()), None), RepositoryPlan::default());
-    // Another default branch is followed.
-    repository.spec.default_branch = Some("trunk".to_owned());
-    let plan = look(&repository, Some(facts), None);
-    assert_eq!(plan.stages, [[RepositoryEffect::Create { default_branch: "trunk".to_owned() }]]);
-}
-
-#[test]
-fn a_refused_repository_is_not_tried_for_ever() {
-    let plan = look(&repository(), None, Some("`x.git` cannot be the name of a repository"));
-    assert!(plan.effects().is_empty());
-    assert_eq!(plan.status.unwrap().conditions[0].reason, "Refused");
-    assert!(plan.notes[0].warning);
-}
-
-#[test]
-fn protected_branches() {
-    let spec = repository().spec;
-    for (branch, expected) in [
-        ("main", true),
-        ("MAIN", true),
-        ("env/prod", true),
-        ("Env/prod", true),
-        ("feature", false),
-        ("env", false),
+fn a_number_is_never_given_twice_and_kept_before_it_is_shown() {
+    let kept = |number| vec![vec![Effect::KeepNumber { number }]];
+    for (what, own, numbers, number, stages) in [
+        ("the first one", None, (&[] as &[u64], Some(0), true, None), Some(1), kept(1)),
+        ("after those that are there", None, (&[1, 7], Some(3), true, None), Some(8), kept(8)),
+        ("after one that was deleted", None, (&[1], Some(9), true, None), Some(10), kept(10)),
+        ("given before a crash", None, (&[1], Some(2), true, Some(2)), Some(2), vec![]),
+        ("given while nothing could be kept", None, (&[], Some(0), true, Some(1)), Some(1), kept(1)),
+        ("given, but another one has it", None, (&[2], Some(2), true, Some(2)), Some(3), kept(3)),
+        ("nowhere to keep it", None, (&[4], Some(0), false, None), Some(5), vec![]),
+        ("nobody knows which were given", None, (&[1], None, true, None), None, vec![]),
+        ("nobody knows, but it was given", None, (&[1], None, true, Some(2)), Some(2), vec![]),
+        ("it has one", Some(3), (&[1], Some(3), true, None), Some(3), vec![]),
+        ("it has one that is not kept", Some(3), (&[1], Some(2), true, None), Some(3), kept(3)),
+        ("it has one, and nobody can say more", Some(3), (&[1], None, true, None), Some(3), vec![]),
     ] {
-        assert_eq!(protects(&spec, branch), expected, "{branch}");
+        let mut pr = pull_request(None);
+        pr.status =
+            own.map(|number| PullRequestStatus { number: Some(number), ..PullRequestStatus::default() });
+        let (taken, highest, is_on_disk, given) = numbers;
+        let plan = plan_of(&pr, Some(&apart()), Numbers { taken, highest, is_on_disk, given }, 0);
+        assert_eq!(plan.status.and_then(|status| status.number), number, "{what}");
+        assert_eq!(plan.stages, stages, "{what}");
+        assert_eq!(plan.wake, highest.is_none().then(|| now() + RETRY), "{what}");
     }
-    assert!(!protects(&RepositorySpec::default(), "main"));
+}
+
+#[test]
+fn a_merge_waits_until_the_number_that_it_names_is_written() {
+    let mut pr = pull_request(Some(Desired::Merged));
+    let plan = pass(&mut pr, &apart());
+    assert_eq!(plan.stages, [[Effect::KeepNumber { number: 1 }]]);
+    assert_eq!((plan.wake, plan.notes.len()), (Some(now()), 0), "the Event is about the merge");
+    let plan = pass(&mut pr, &apart());
+    assert!(matches!(plan.effects()[..], [Effect::Merge { .. }]), "{plan:?}");
+    let plan = pass(&mut pr, &merged());
+    assert_eq!((reason(status(&pr)), plan.notes.len()), ("Merged", 1));
+}
+
+#[test]
+fn a_branch_that_moves_again_and_again_is_left_to_a_later_pass() {
+    for (merges, tried) in [(0, 1), (2, 1), (3, 0)] {
+        let pr = numbered(Some(Desired::Merged));
+        let plan = plan_of(&pr, Some(&apart()), numbers(&pr, &[]), merges);
+        assert_eq!((plan.effects().len(), plan.wake), (tried, None), "after {merges}");
+        assert_eq!(reason(&plan.status.unwrap()), "Mergeable", "after {merges}");
+    }
+}
+
+#[test]
+fn what_was_merged_is_looked_at_and_what_failed_is_tried_again() {
+    let planned = plan_with(&pull_request(None), Some(&apart()), &[]);
+    let as_planned = Report { status: planned.status.clone(), notes: planned.notes.clone(), retry: None };
+    let later = |pause| Report { retry: Some(pause), ..Report::default() };
+    let merge = plan_with(&numbered(Some(Desired::Merged)), Some(&apart()), &[]).effects()[0].clone();
+    let keep = Effect::KeepNumber { number: 1 };
+    for (what, done, expected) in [
+        ("nothing was to do", vec![], as_planned.clone()),
+        ("kept", vec![(keep.clone(), Outcome::Done)], as_planned),
+        ("not kept", vec![(keep.clone(), Outcome::Failed)], later(RETRY)),
+        ("merged", vec![(keep, Outcome::Done), (merge.clone(), Outcome::Done)], later(SignedDuration::ZERO)),
+        ("not merged", vec![(merge, Outcome::Failed)], later(RETRY)),
+    ] {
+        assert_eq!(report(planned.clone(), &done), expected, "{what}");
+    }
 }
