@@ -7,9 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret as KubernetesSecret;
 use kardinal_api::kardinal::GitProvider;
 use kardinal_promotion::intent::check_name;
-use kardinal_reach::{Hosts, authority, check_plain};
+use kardinal_reach::{Hosts, Refused, authority, check_plain};
 use kardinal_scm::{self as scm, Forge};
-use kardinal_vcs::{Credentials, Remote, Secret};
+use kardinal_vcs::{Barrier, Credentials, Remote, Secret};
 use kube::Api;
 
 use crate::Context;
@@ -22,9 +22,50 @@ const FRESH: SignedDuration = SignedDuration::from_secs(60);
 #[derive(Debug)]
 pub(crate) enum Trouble {
     /// Somebody must act.
-    Problem(String),
+    Problem {
+        /// What is wrong and what to do about it.
+        message: String,
+        /// What stands in the way.
+        barrier: Barrier,
+    },
     /// The world failed; it may be tried again.
     Fault(String),
+}
+
+impl Trouble {
+    pub(crate) fn problem(message: impl Into<String>) -> Trouble {
+        Trouble::Problem { message: message.into(), barrier: Barrier::Other }
+    }
+
+    /// There are no credentials, or none that can be used.
+    fn not_let_in(message: impl Into<String>) -> Trouble {
+        Trouble::Problem { message: message.into(), barrier: Barrier::NotLetIn }
+    }
+
+    /// What happened, in words.
+    pub(crate) fn into_message(self) -> String {
+        match self {
+            Trouble::Problem { message, .. } | Trouble::Fault(message) => message,
+        }
+    }
+}
+
+impl From<Refused> for Trouble {
+    fn from(refused: Refused) -> Trouble {
+        Trouble::Problem { barrier: refused.barrier(), message: refused.into() }
+    }
+}
+
+impl From<scm::Error> for Trouble {
+    fn from(error: scm::Error) -> Trouble {
+        match error {
+            scm::Error::Problem { message, barrier } => Trouble::Problem { message, barrier },
+            scm::Error::Conflict { message, .. } => Trouble::problem(message),
+            scm::Error::Fault { message, .. }
+            | scm::Error::Limited { message, .. }
+            | scm::Error::Absent(message) => Trouble::Fault(message),
+        }
+    }
 }
 
 /// A repository as an object names it, and what is needed to reach it and its forge.
@@ -160,15 +201,15 @@ impl Taken {
 
 /// Whether the owner of a Secret lets its values go to a URL, by what the annotation says.
 fn check_hosts(name: &str, annotation: Option<&str>, url: &str) -> Result<(), Trouble> {
-    check_plain(url).map_err(|refused| Trouble::Problem(refused.to_string()))?;
+    check_plain(url)?;
     let Some(text) = annotation else { return Ok(()) };
     let hosts = Hosts::parse(text).map_err(|wrong| {
-        Trouble::Problem(format!("the annotation `{HOSTS}` of the Secret `{name}` cannot be used: {wrong}"))
+        Trouble::problem(format!("the annotation `{HOSTS}` of the Secret `{name}` cannot be used: {wrong}"))
     })?;
     let (host, port) = authority(url);
     match hosts.matches(&host, port) {
         true => Ok(()),
-        false => Err(Trouble::Problem(format!(
+        false => Err(Trouble::problem(format!(
             "the Secret `{name}` may not be sent to `{host}`: its annotation `{HOSTS}` names {}; add the host \
              there, or name another Secret",
             if hosts.is_empty() { "none".to_owned() } else { format!("`{hosts}`") }
@@ -235,11 +276,11 @@ pub(crate) async fn read(
     (namespace, name): (&str, &str),
     purpose: &Purpose,
 ) -> Result<Taken, Trouble> {
-    check_name(purpose.field(), name).map_err(|problem| Trouble::Problem(problem.to_string()))?;
+    check_name(purpose.field(), name).map_err(|problem| Trouble::problem(problem.to_string()))?;
     let api: Api<KubernetesSecret> = Api::namespaced(client.clone(), namespace);
     match api.get_opt(name).await {
         Ok(Some(secret)) => taken(name, secret, purpose),
-        Ok(None) => Err(Trouble::Problem(format!(
+        Ok(None) => Err(Trouble::not_let_in(format!(
             "the Secret `{name}` of `{}` is not in namespace `{namespace}`: create it with the key `{}`",
             purpose.field(),
             purpose.key()
@@ -251,7 +292,7 @@ pub(crate) async fn read(
 fn entry(taken: &Taken, key: &str) -> Result<Secret, Trouble> {
     taken.get(key).cloned().ok_or_else(|| {
         let name = &taken.name;
-        Trouble::Problem(format!("the Secret `{name}` has no key `{key}`: add it, or name another key"))
+        Trouble::not_let_in(format!("the Secret `{name}` has no key `{key}`: add it, or name another key"))
     })
 }
 
@@ -260,7 +301,7 @@ fn check_kind(name: &str, secret: &KubernetesSecret) -> Result<(), Trouble> {
     let kind = secret.type_.as_deref().unwrap_or("Opaque");
     match FOREIGN.contains(&kind) {
         false => Ok(()),
-        true => Err(Trouble::Problem(format!(
+        true => Err(Trouble::not_let_in(format!(
             "the Secret `{name}` is of the type `{kind}`, which is not used here: put the value into a Secret of its own"
         ))),
     }
@@ -276,7 +317,7 @@ fn taken(name: &str, secret: KubernetesSecret, purpose: &Purpose) -> Result<Take
         })
         .collect();
     if entries.is_empty() && *purpose == Purpose::Git {
-        return Err(Trouble::Problem(format!(
+        return Err(Trouble::not_let_in(format!(
             "the Secret `{name}` has none of the keys that are used for Git: add `token`, or `username` and `password`, \
              or `ssh-privatekey` and `known_hosts`, or `ca.crt`"
         )));
@@ -297,7 +338,7 @@ impl Context {
         let served = self.local_forge.as_deref().and_then(|prefix| scm::local::home_below(prefix, url));
         let named = (provider == Some(GitProvider::Local)).then(|| scm::local::home(url)).flatten();
         match served.or(named) {
-            Some(home) if home != namespace => Err(Trouble::Problem(format!(
+            Some(home) if home != namespace => Err(Trouble::problem(format!(
                 "the repository is in namespace `{home}` of the local forge, and a step in namespace `{namespace}` uses \
                  only repositories of its own: create the Repository in `{namespace}`, or the Pipeline in `{home}`"
             ))),
@@ -309,7 +350,7 @@ impl Context {
     /// may name any repository, and strangers must not be told a secret.
     pub(crate) fn source(&self, namespace: &str, remote: &Remote, url: &str) -> Result<Remote, Trouble> {
         self.check_home(namespace, None, url)?;
-        check_plain(url).map_err(|refused| Trouble::Problem(refused.to_string()))?;
+        check_plain(url)?;
         let origin = |url: &str| {
             reqwest::Url::parse(url).ok().map(|url| url.origin()).filter(|origin| origin.is_tuple())
         };
@@ -349,13 +390,7 @@ impl Context {
         let provider = access.provider.unwrap_or(GitProvider::Github);
         let credentials = taken.web_credentials();
         let ca = taken.get("ca.crt").map(|ca| ca.reveal().as_bytes().to_vec());
-        let opened = self.forges.open(provider, access.url, &credentials, ca.as_deref());
-        opened.map_err(|error| match error {
-            scm::Error::Problem(message) | scm::Error::Conflict { message, .. } => Trouble::Problem(message),
-            scm::Error::Fault { message, .. }
-            | scm::Error::Limited { message, .. }
-            | scm::Error::Absent(message) => Trouble::Fault(message),
-        })
+        Ok(self.forges.open(provider, access.url, &credentials, ca.as_deref())?)
     }
 }
 
@@ -375,7 +410,7 @@ mod tests {
 
     fn problem<T: std::fmt::Debug>(result: Result<T, Trouble>) -> String {
         match result {
-            Err(Trouble::Problem(message)) => message,
+            Err(Trouble::Problem { message, .. }) => message,
             other => panic!("{other:?}"),
         }
     }
@@ -390,6 +425,58 @@ mod tests {
         assert!(one.get("aws").is_some() && one.get("token").is_none());
         let told = problem(taken("s", secret(None, &["aws"], None), &Purpose::Git));
         assert!(told.contains("`s`") && told.contains("`token`"), "{told}");
+    }
+
+    #[test]
+    fn what_is_missing_in_a_secret_lets_us_in_nowhere_and_a_wrong_url_is_another_matter() {
+        let barrier = |trouble: Trouble| match trouble {
+            Trouble::Problem { barrier, .. } => barrier,
+            Trouble::Fault(why) => panic!("{why}"),
+        };
+        let key = Purpose::Key("token".into());
+        // The names of the Secrets decide nothing.
+        for name in ["s", "token-service", "forbidden"] {
+            let made = |kind, keys: &[&str], hosts| secret(kind, keys, hosts);
+            let missing = taken(name, made(None, &["other"], None), &key).unwrap();
+            let token = taken(name, made(None, &["token"], Some("github.com")), &Purpose::Git).unwrap();
+            let bad_hosts = taken(name, made(None, &["token"], Some("https://x")), &Purpose::Git).unwrap();
+            for (case, trouble, expected) in [
+                ("no key", entry(&missing, "token").unwrap_err(), Barrier::NotLetIn),
+                (
+                    "nothing for Git",
+                    taken(name, made(None, &["aws"], None), &Purpose::Git).unwrap_err(),
+                    Barrier::NotLetIn,
+                ),
+                (
+                    "foreign",
+                    taken(name, made(Some(FOREIGN[2]), &["token"], None), &key).unwrap_err(),
+                    Barrier::NotLetIn,
+                ),
+                ("elsewhere", token.check_url("https://evil.example/token").unwrap_err(), Barrier::Other),
+                ("strange", token.check_url("https://a\\b/permission").unwrap_err(), Barrier::Other),
+                ("annotation", bad_hosts.check_url("https://github.com/a").unwrap_err(), Barrier::Other),
+            ] {
+                assert_eq!(barrier(trouble), expected, "{name}: {case}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_forge_says_stays_what_it_is() {
+        let message = || "words".to_owned();
+        for barrier in [Barrier::NotLetIn, Barrier::HostNotAllowed, Barrier::Other] {
+            let told = Trouble::from(scm::Error::Problem { message: message(), barrier });
+            assert!(matches!(&told, Trouble::Problem { barrier: kept, .. } if *kept == barrier), "{told:?}");
+        }
+        let fault = scm::Error::Fault { message: message(), retry_after: None };
+        assert!(matches!(Trouble::from(fault), Trouble::Fault(_)));
+        let only = kardinal_reach::Policy::cluster(Hosts::parse("github.com").unwrap());
+        for (url, expected) in
+            [("https://a.example/token", Barrier::HostNotAllowed), ("https://a\\b/", Barrier::Other)]
+        {
+            let told = Trouble::from(only.check_url(url).unwrap_err());
+            assert!(matches!(&told, Trouble::Problem { barrier, .. } if *barrier == expected), "{told:?}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `kardinal up --demo`: a sample application on its way to production, told while it happens.
+//! `kardinal up --demo`: a sample application on its way to production, shown while it happens.
 //!
 //! Everything is made only where it is missing, so a second start goes on where the first one stopped. Git, gates, pull
 //! requests and controllers are the real ones; only the workloads are simulated.
@@ -16,6 +16,7 @@ use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, PolicyGate, PromotionStep};
 use kardinal_controllers::LocalForge;
 use kardinal_git::{Credentials, Git, Remote};
+use kardinal_promotion::view::{self, Next};
 use kardinal_simulator::{Environment, Simulator};
 use kube::runtime::watcher;
 
@@ -123,7 +124,9 @@ async fn follow(server: &Server, commands: &Commands) -> anyhow::Result<()> {
         let seen = server.seen(APP, &[POLICIES.to_owned()]).await?;
         let explanation = seen.explain(None, Timestamp::now());
         output::coloured(&board.update(&seen.bundles, &explanation));
-        if let Some(next) = next::situation(&explanation, is_released(&seen.bundles)) {
+        // What the demo still releases by itself nobody has to release.
+        let is_for_people = |next: &Next| *next != Next::Release || is_released(&seen.bundles);
+        if let Some(next) = view::next(&explanation).filter(is_for_people) {
             let mut offers = commands.offers(next);
             offers.retain(|(command, _)| offered.insert(command.clone()));
             output::text(&next::offered(&offers));

@@ -119,8 +119,8 @@ mod tests {
         let proxies = |reach: &Policy, set: &[&str]| proxies(reach, |name| set.contains(&name));
         let cluster = Policy::cluster(Hosts::default());
         assert_eq!(proxies(&cluster, &["NO_PROXY", "PATH"]), None);
-        let told = proxies(&cluster, &["https_proxy", "HTTP_PROXY", "NO_PROXY"]);
-        assert_eq!(told.as_deref(), Some("HTTP_PROXY, https_proxy"));
+        let variables = proxies(&cluster, &["https_proxy", "HTTP_PROXY", "NO_PROXY"]);
+        assert_eq!(variables.as_deref(), Some("HTTP_PROXY, https_proxy"));
         assert_eq!(proxies(&Policy::machine(Hosts::default()), &["HTTP_PROXY"]), None);
     }
 

@@ -15,6 +15,10 @@ use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
 const MANAGER: &str = "workload-simulator";
+/// What a condition says of itself. This crate plays somebody else's controller and knows no planner, whose type for it is ours.
+const HOLDS: &str = "True";
+/// See [`HOLDS`].
+const HOLDS_NOT: &str = "False";
 /// The annotation of the pods that names the commit whose configuration they run. It stands for a ConfigMap whose name carries
 /// the hash of its content.
 pub const CONFIGURATION: &str = "simulator/configuration";
@@ -151,7 +155,7 @@ fn status(generation: i64, broken: bool) -> Value {
     let condition = |kind: &str, holds: bool, reason: &str, message: &str| {
         json!({
             "type": kind,
-            "status": if holds { "True" } else { "False" },
+            "status": if holds { HOLDS } else { HOLDS_NOT },
             "reason": reason,
             "message": message,
             "lastUpdateTime": "2026-01-01T00:00:00Z",

@@ -20,5 +20,5 @@ pub use leadership::{Leadership, NotLeading};
 pub use lease::Candidate;
 pub use per_namespace::PerNamespace;
 pub use queue::Queue;
-pub use watches::{Change, Facet, Room, View, Watches};
+pub use watches::{Change, Facet, Lost, Room, View, Watches};
 pub use write::{Answer, Writer};

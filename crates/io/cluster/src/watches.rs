@@ -192,11 +192,12 @@ impl Watches {
 
     /// Reads the objects of a kind in one namespace past their watch, and so proves that the server can be reached now;
     /// why not, otherwise.
-    pub async fn confirm(&self, gvk: &Gvk, namespace: &str) -> Result<(), String> {
+    pub async fn confirm(&self, gvk: &Gvk, namespace: &str) -> Result<(), Lost> {
         if !can_be_namespace(namespace) {
-            return Err(format!("`{}` cannot be the name of a namespace", namespace.escape_default()));
+            let why = format!("`{}` cannot be the name of a namespace", namespace.escape_default());
+            return Err(Lost { why, code: None });
         }
-        self.read(gvk, namespace, "").await.map_err(|error| stream::reason(&error))
+        self.read(gvk, namespace, "").await.map_err(|error| Lost::of(&error))
     }
 
     async fn read(&self, gvk: &Gvk, namespace: &str, labels: &str) -> Result<(), kube::Error> {
@@ -231,6 +232,15 @@ pub enum Knowledge {
     Listed,
 }
 
+/// Why nothing is heard of a kind at present.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// In words.
+    pub why: String,
+    /// The code of HTTP that the server refused with, if it answered at all.
+    pub code: Option<u16>,
+}
+
 /// Why nothing is heard of a kind that nobody watches.
 const UNWATCHED: &str = "it is not watched";
 
@@ -255,8 +265,9 @@ impl View {
         self.stores.get(gvk)?.as_deref()
     }
 
-    /// Whether it is known of every kind how it stands. Until then a decision would be made half blind.
-    pub fn settled(&self) -> bool {
+    /// Whether every kind was tried at least once: it is known how it stands, be it that it could not be listed. Until then a
+    /// decision would be made half blind.
+    pub fn attempted(&self) -> bool {
         self.all(|known| known != Knowledge::Unknown)
     }
 
@@ -272,8 +283,11 @@ impl View {
     }
 
     /// Why nothing is heard at present of one of these kinds; `None` while the watches of all of them are connected.
-    pub fn lost<'a>(&self, kinds: impl IntoIterator<Item = &'a Gvk>) -> Option<&str> {
-        kinds.into_iter().find_map(|gvk| self.store(gvk).map_or(Some(UNWATCHED), Store::lost))
+    pub fn lost<'a>(&self, kinds: impl IntoIterator<Item = &'a Gvk>) -> Option<Lost> {
+        let unwatched = || Some(Lost { why: UNWATCHED.to_owned(), code: None });
+        kinds
+            .into_iter()
+            .find_map(|gvk| self.store(gvk).map_or_else(unwatched, |store| store.lost().cloned()))
     }
 
     /// The kind's scope, when the server serves it.

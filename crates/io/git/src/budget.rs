@@ -65,7 +65,7 @@ impl Amount {
              smaller changes of it, or keep large files out of it",
             self.most
         );
-        Err(ChangeError { message, may_pass: false })
+        Err(ChangeError::problem(message))
     }
 }
 

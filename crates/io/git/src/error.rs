@@ -2,12 +2,20 @@
 
 use std::time::Duration;
 
+use kardinal_reach::Refused;
+use kardinal_vcs::Barrier;
+
 /// Why an operation on a repository did not succeed. No variant ever carries a secret.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// Somebody must change something first: credentials, branch protection, a path, a branch name.
-    #[error("{0}")]
-    Problem(String),
+    #[error("{message}")]
+    Problem {
+        /// What is wrong and what to do about it.
+        message: String,
+        /// What stands in the way.
+        barrier: Barrier,
+    },
     /// The commit that was asked for is not in the repository, or its short id means several.
     #[error("{0}")]
     NoCommit(String),
@@ -43,7 +51,18 @@ impl Error {
 
     /// A failure that stays until somebody acts.
     pub fn problem(message: impl Into<String>) -> Error {
-        Error::Problem(message.into())
+        Error::Problem { message: message.into(), barrier: Barrier::Other }
+    }
+
+    /// The same where the credentials are what is wrong, or missing.
+    pub fn not_let_in(message: impl Into<String>) -> Error {
+        Error::Problem { message: message.into(), barrier: Barrier::NotLetIn }
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Error {
+        Error::Problem { barrier: refused.barrier(), message: refused.into() }
     }
 }
 
@@ -55,9 +74,29 @@ pub struct ChangeError {
     pub message: String,
     /// Whether something outside failed, so that the same change of the same tree may succeed later.
     pub may_pass: bool,
+    /// What stands in the way until somebody acts.
+    pub barrier: Barrier,
 }
 
-/// How an operation ended inside this crate, before the caller's view of it is settled.
+impl ChangeError {
+    /// What stays as it is until somebody changes the files, or the order.
+    pub fn problem(message: impl Into<String>) -> ChangeError {
+        ChangeError { message: message.into(), may_pass: false, barrier: Barrier::Other }
+    }
+
+    /// What has nothing to do with the files.
+    pub fn fault(message: impl Into<String>) -> ChangeError {
+        ChangeError { message: message.into(), may_pass: true, barrier: Barrier::Other }
+    }
+}
+
+impl From<Refused> for ChangeError {
+    fn from(refused: Refused) -> ChangeError {
+        ChangeError { barrier: refused.barrier(), ..ChangeError::problem(refused) }
+    }
+}
+
+/// How an operation ended inside this crate, before it is decided what the caller sees.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// What the caller gets to see.
@@ -67,11 +106,22 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Moved(String),
     /// The remote understood the push and does not want it: a hook, a protected branch.
-    #[error("{0}")]
-    Refused(String),
+    #[error("{message}")]
+    Refused {
+        /// What it said, and what to do about it.
+        message: String,
+        /// What stands in the way.
+        barrier: Barrier,
+    },
     /// The object database cannot be read; a cache is thrown away for it.
     #[error("{0}")]
     Corrupt(String),
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Failure {
+        Failure::Plain(Error::from(refused))
+    }
 }
 
 impl From<ChangeError> for Failure {
@@ -84,6 +134,11 @@ impl Failure {
     /// Shorthand for a problem.
     pub(crate) fn problem(message: impl Into<String>) -> Failure {
         Failure::Plain(Error::problem(message))
+    }
+
+    /// Shorthand for credentials that are wrong, or missing.
+    pub(crate) fn not_let_in(message: impl Into<String>) -> Failure {
+        Failure::Plain(Error::not_let_in(message))
     }
 
     /// Shorthand for a commit that is not there.
@@ -102,10 +157,10 @@ impl Failure {
     }
 
     /// What the caller sees when nothing inside could mend it.
-    pub(crate) fn settle(self) -> Error {
+    pub(crate) fn into_error(self) -> Error {
         match self {
             Failure::Plain(error) => error,
-            Failure::Refused(message) => Error::Problem(message),
+            Failure::Refused { message, barrier } => Error::Problem { message, barrier },
             Failure::Moved(message) | Failure::Corrupt(message) => Error::fault(message),
         }
     }

@@ -144,7 +144,7 @@ impl Inner {
         F: Fn(Arc<Session>) -> R + Send,
         R: std::future::Future<Output = Result<T, Failure>> + Send,
     {
-        let session = Arc::new(self.session(remote).await.map_err(Failure::settle)?);
+        let session = Arc::new(self.session(remote).await.map_err(Failure::into_error)?);
         match operation(Arc::clone(&session)).await {
             Err(Failure::Corrupt(message)) => {
                 tracing::warn!(
@@ -152,12 +152,12 @@ impl Inner {
                     message,
                     "a repository cannot be read; opening it afresh"
                 );
-                session.discard().await.map_err(Failure::settle)?;
+                session.discard().await.map_err(Failure::into_error)?;
                 drop(session);
-                let session = Arc::new(self.session(remote).await.map_err(Failure::settle)?);
-                operation(session).await.map_err(Failure::settle)
+                let session = Arc::new(self.session(remote).await.map_err(Failure::into_error)?);
+                operation(session).await.map_err(Failure::into_error)
             }
-            other => other.map_err(Failure::settle),
+            other => other.map_err(Failure::into_error),
         }
     }
 }
@@ -215,7 +215,7 @@ impl Repositories for Git {
 
     fn commit<'a>(&'a self, remote: &'a Remote, order: &'a Order) -> Future<'a, Committed> {
         Box::pin(async move {
-            let session = self.inner.session(remote).await.map_err(Failure::settle)?;
+            let session = self.inner.session(remote).await.map_err(Failure::into_error)?;
             let (depot, lane) = session.lane(&order.branch);
             drop(session);
             let work = Batch { inner: &self.inner, remote };

@@ -19,6 +19,7 @@ use reqwest::{
 };
 
 use kardinal_reach::{Policy, Refused};
+use kardinal_vcs::Barrier;
 
 use crate::{
     Credentials, Error,
@@ -164,7 +165,7 @@ impl Line<'_> {
             }
             if let Some(secret) = header(&self.target.credentials) {
                 let mut value = HeaderValue::from_str(secret.reveal()).map_err(|_| {
-                    Failure::problem("the credentials contain characters that HTTP does not allow")
+                    Failure::not_let_in("the credentials contain characters that HTTP does not allow")
                 })?;
                 value.set_sensitive(true);
                 request = request.header(AUTHORIZATION, value);
@@ -194,7 +195,8 @@ impl Line<'_> {
         clean.set_fragment(None);
         match clean.as_str().strip_suffix(path) {
             Some(moved) if same_host && (upgrade || (same_port && new.scheme() == old.scheme())) => {
-                self.reach.check_url(new.as_str()).map_err(Failure::problem).map(|()| moved.to_owned())
+                self.reach.check_url(new.as_str())?;
+                Ok(moved.to_owned())
             }
             _ => Err(Failure::problem(format!(
                 "the repository `{}` has moved to another place on `{}`: correct the URL",
@@ -248,12 +250,17 @@ impl Line<'_> {
                 return Err(Error::Fault { message, retry_after }.into());
             }
         };
-        Err(Failure::problem(what))
+        let barrier = match status {
+            // Whoever may not see a repository is told that there is none.
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Barrier::NotLetIn,
+            _ => Barrier::Other,
+        };
+        Err(Error::Problem { message: what, barrier }.into())
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
         if let Some(refused) = Refused::within(error) {
-            return Failure::problem(refused.clone());
+            return refused.clone().into();
         }
         let why = reason(error);
         if why.contains("invalid peer certificate") {

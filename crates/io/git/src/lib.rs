@@ -23,6 +23,7 @@ mod remote;
 mod scratch;
 mod session;
 mod store;
+mod words;
 
 pub use budget::Budget;
 pub use error::{ChangeError, Error};

@@ -22,7 +22,7 @@ use tokio::process::Command;
 
 use crate::remote::header;
 use crate::{
-    Credentials, Limits, Scratch, Secret,
+    Credentials, Error, Limits, Scratch, Secret,
     error::Failure,
     http::{
         fetch::Depth,
@@ -34,6 +34,7 @@ use crate::{
     remote::Target,
     session::blocking,
     store::Store,
+    words::barrier,
 };
 
 /// How long the program may take.
@@ -215,7 +216,7 @@ async fn git(way: Way<'_>) -> Result<(Command, Option<Scratch>), Failure> {
             })?)
         }
         _ if !machine => {
-            return Err(Failure::problem(format!(
+            return Err(Failure::not_let_in(format!(
                 "`{}` needs a key of its own: name a Secret with `ssh-privatekey` and `known_hosts`",
                 target.url
             )));
@@ -253,7 +254,7 @@ async fn pin(way: Way<'_>) -> Result<Option<Pin>, Failure> {
         return Err(Failure::problem(format!("`{}` is not the name of a host", host.escape_debug())));
     }
     let found = look_up(way.resolver, &host).await?;
-    let allowed = way.reach.among(&host, found).map_err(Failure::problem)?;
+    let allowed = way.reach.among(&host, found)?;
     let address = allowed.first().map(SocketAddr::ip);
     let address = address.ok_or_else(|| Failure::fault(format!("`{host}` has no address")))?;
     Ok(Some(Pin { host, port: port.unwrap_or(22), address }))
@@ -267,7 +268,7 @@ async fn look_up(resolver: Option<&Arc<dyn Resolve>>, host: &str) -> Result<Vec<
     };
     let name = host.parse().map_err(|_| unknown(&"it is not the name of a host"))?;
     let found = resolver.resolve(name).await.map_err(|error| match Refused::within(error.as_ref()) {
-        Some(refused) => Failure::problem(refused.clone()),
+        Some(refused) => refused.clone().into(),
         None => unknown(&error),
     })?;
     Ok(found.collect())
@@ -409,10 +410,8 @@ fn unsuccessful(target: &Target, errors: &str) -> Failure {
         return Failure::no_commit(format!("there is no commit `{}` in the repository", id.trim()));
     }
     if PROBLEMS.iter().any(|problem| errors.contains(problem)) {
-        return Failure::problem(format!(
-            "{} refuses access: {said}. Check the URL and the Secret",
-            target.host()
-        ));
+        let message = format!("{} refuses access: {said}. Check the URL and the Secret", target.host());
+        return Error::Problem { message, barrier: barrier(&errors) }.into();
     }
     Failure::fault(format!("git cannot reach {}: {said}", target.host()))
 }

@@ -67,7 +67,7 @@ impl Session {
             match self.push(branch, Some(tip), Some(stack.head), stack.objects).await {
                 Ok(()) => return Ok(stack.results),
                 Err(Failure::Moved(message)) => last = message,
-                Err(Failure::Refused(_)) if orders.len() > 1 => {
+                Err(Failure::Refused { .. }) if orders.len() > 1 => {
                     return self.push_one_by_one(branch, orders).await;
                 }
                 Err(failure) => return Err(failure),
@@ -352,7 +352,7 @@ async fn applied(
                 _ = &mut left => None,
             }
         });
-        let given_up = || ChangeError { message: "nobody waits for it any more".to_owned(), may_pass: true };
+        let given_up = || ChangeError::fault("nobody waits for it any more");
         Ok((snapshot, writes.unwrap_or_else(|| Err(given_up()))))
     })
     .await
@@ -378,7 +378,7 @@ fn describe(store: &Store, commit: ObjectId) -> Result<Committed, Failure> {
 fn own(result: Result<Committed, Failure>) -> Result<Result<Committed, Error>, Failure> {
     match result {
         Ok(done) => Ok(Ok(done)),
-        Err(failure @ (Failure::Plain(_) | Failure::Refused(_))) => Ok(Err(failure.settle())),
+        Err(failure @ (Failure::Plain(_) | Failure::Refused { .. })) => Ok(Err(failure.into_error())),
         Err(failure) => Err(failure),
     }
 }

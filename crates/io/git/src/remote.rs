@@ -81,7 +81,7 @@ impl Target {
         let place = place(&url, local)?;
         if !matches!(place, Place::Disk(_)) {
             // Whoever chose the credentials has judged the URL as it was given.
-            check_plain(given).map_err(Error::problem)?;
+            check_plain(given)?;
             if authority(given) != authority(&url) {
                 return Err(Error::problem(format!("`{url}` is not a valid URL")));
             }
@@ -105,7 +105,7 @@ impl Target {
                  the repository, beginning with https:// or ssh://",
                 self.url
             ))),
-            Place::Http | Place::Program => reach.check_url(&self.url).map_err(Error::problem),
+            Place::Http | Place::Program => Ok(reach.check_url(&self.url)?),
         }
     }
 
@@ -267,7 +267,7 @@ mod tests {
             "ssh://git@localhost:2222/a.git",
             "git@127.0.0.1:a.git",
         ] {
-            assert!(matches!(target(url), Err(Error::Problem(_))), "{url}: {:?}", target(url));
+            assert!(matches!(target(url), Err(Error::Problem { .. })), "{url}: {:?}", target(url));
         }
         for url in
             ["https://github.com/a/b.git", "git@github.com:a/b.git", "http://127.0.0.1:8440/git/team/app.git"]
@@ -314,7 +314,7 @@ mod tests {
             "http://127.0.0.1:8440/git/a\\..\\b",
             "file:///a/../b",
         ] {
-            assert!(matches!(target(url), Err(Error::Problem(_))), "{url}: {:?}", target(url));
+            assert!(matches!(target(url), Err(Error::Problem { .. })), "{url}: {:?}", target(url));
         }
     }
 

@@ -213,7 +213,7 @@ impl Session {
                 proven.retain(|_, at| at.elapsed() < PROOF);
                 proven.insert(fingerprint(&self.target.credentials), Instant::now());
             }
-            Err(Failure::Plain(Error::Problem(_))) => {
+            Err(Failure::Plain(Error::Problem { .. })) => {
                 proven.remove(&fingerprint(&self.target.credentials));
             }
             Err(_) => {}

@@ -28,7 +28,7 @@ impl Address {
     pub(crate) fn parse(text: &str) -> Result<Address, Error> {
         Address::read(text).ok_or_else(|| {
             let shown = without_userinfo(text);
-            Error::Problem(format!(
+            Error::problem(format!(
                 "`spec.git.url` is `{shown}`, which names no repository; write it as `https://HOST/OWNER/NAME.git`"
             ))
         })
@@ -70,7 +70,7 @@ impl Address {
     pub(crate) fn api_root(&self, below: &[&str]) -> Result<Url, Error> {
         let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
         let mut root = Url::parse(&format!("{}://{}{port}/", self.scheme, self.host)).map_err(|error| {
-            Error::Problem(format!(
+            Error::problem(format!(
                 "`spec.git.url` names the host `{}`, which is no host name: {error}",
                 self.host
             ))

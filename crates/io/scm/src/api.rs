@@ -66,7 +66,7 @@ impl Api {
         if answer.status.is_redirection() {
             let to = answer.headers.get("location").and_then(|to| Url::parse(to.to_str().ok()?).ok());
             let to = to.map(|url| format!(" to `{}`", authority(&url))).unwrap_or_default();
-            return Err(Error::Problem(format!(
+            return Err(Error::problem(format!(
                 "`{}` redirects{to}, where the token must not go; set `spec.git.url` to where {} is now",
                 authority(&self.root),
                 self.repository()
@@ -204,7 +204,13 @@ impl Api {
             ),
             _ => format!("`{host}` refused to {doing} in {repository} ({said})"),
         };
-        Error::Problem(text)
+        match answer.status {
+            // Whoever may not see a repository is told that there is none.
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => {
+                Error::not_let_in(text)
+            }
+            _ => Error::problem(text),
+        }
     }
 
     /// A missing thing in a repository that exists may appear in a moment; a missing repository does not.

@@ -2,12 +2,20 @@
 
 use std::time::Duration;
 
+use kardinal_reach::Refused;
+use kardinal_vcs::Barrier;
+
 /// Why a forge did not do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The user must act: the same call fails again until then.
-    #[error("{0}")]
-    Problem(String),
+    #[error("{message}")]
+    Problem {
+        /// What is wrong and what to do about it.
+        message: String,
+        /// What stands in the way.
+        barrier: Barrier,
+    },
     /// What shall be merged is in conflict with its base, or may be.
     #[error("{message}")]
     Conflict {
@@ -40,5 +48,20 @@ pub enum Error {
 impl Error {
     pub(crate) fn fault(message: impl Into<String>) -> Error {
         Error::Fault { message: message.into(), retry_after: None }
+    }
+
+    pub(crate) fn problem(message: impl Into<String>) -> Error {
+        Error::Problem { message: message.into(), barrier: Barrier::Other }
+    }
+
+    /// A problem with the credentials.
+    pub(crate) fn not_let_in(message: impl Into<String>) -> Error {
+        Error::Problem { message: message.into(), barrier: Barrier::NotLetIn }
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Error {
+        Error::Problem { barrier: refused.barrier(), message: refused.into() }
     }
 }

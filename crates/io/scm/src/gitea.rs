@@ -5,7 +5,7 @@ mod wire;
 
 use ::http::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
-use kardinal_vcs::{Credentials, NewPullRequest, PullRequest, PullRequestState};
+use kardinal_vcs::{Barrier, Credentials, NewPullRequest, PullRequest, PullRequestState};
 use serde_json::{Value, json};
 
 use self::wire::{EntryWire, PullRequestWire, ReviewWire};
@@ -58,7 +58,7 @@ impl Gitea {
         };
         match self.api.search("list_pull_requests", "list pull requests", &url, keep).await? {
             None => Ok(found),
-            Some(()) => Err(Error::Problem(format!(
+            Some(()) => Err(Error::problem(format!(
                 "there are more than {BETWEEN} pull requests from `{head}` into `{base}` in {}: delete what nobody needs",
                 self.api.repository()
             ))),
@@ -122,7 +122,7 @@ impl Gitea {
             status if status.is_success() => Ok(answer.json::<PullRequestWire>()?.into_pull_request()),
             StatusCode::CONFLICT => match self.own(&new.head, &new.base, &new.marker, new.since).await? {
                 Some(known) => self.with_labels(known, &new.labels).await,
-                None => Err(Error::Problem(format!(
+                None => Err(Error::problem(format!(
                     "there is an open pull request from `{}` into `{}` in {} that is not ours ({}); close it, so that \
                      this promotion can open its own",
                     new.head,
@@ -151,7 +151,7 @@ impl Gitea {
         self.api.must("get_repository", doing, Method::GET, self.api.in_repository(&[]), None).await?;
         let repository = self.api.repository();
         if !self.has_branch(&new.base).await? {
-            return Ok(Error::Problem(format!(
+            return Ok(Error::problem(format!(
                 "cannot {doing}: {repository} has no branch `{}`; create it, or set `spec.git.branch` to one that \
                  exists",
                 new.base
@@ -248,9 +248,12 @@ impl Gitea {
             StatusCode::METHOD_NOT_ALLOWED if message.contains("try again later") => {
                 Error::Conflict { message: format!("{what} cannot be merged yet: {message}"), certain: false }
             }
-            StatusCode::METHOD_NOT_ALLOWED => Error::Problem(format!(
-                "{what} cannot be merged ({message}); fulfil the rules of its base branch, or merge it by hand"
-            )),
+            StatusCode::METHOD_NOT_ALLOWED => Error::Problem {
+                barrier: barrier(&message),
+                message: format!(
+                    "{what} cannot be merged ({message}); fulfil the rules of its base branch, or merge it by hand"
+                ),
+            },
             // What git printed is told of merges that did not work; other refusals have a message.
             StatusCode::CONFLICT if printed_by_git(answer) => Error::Conflict {
                 message: format!(
@@ -261,7 +264,7 @@ impl Gitea {
             StatusCode::CONFLICT if message.contains("out of date") => {
                 Error::fault(format!("{what} was not merged, a branch has moved: {message}"))
             }
-            StatusCode::CONFLICT => Error::Problem(format!(
+            StatusCode::CONFLICT => Error::problem(format!(
                 "{what} cannot be merged ({message}); do what is asked, or merge it by hand"
             )),
             _ => self.api.refused("merge pull requests", answer),
@@ -283,6 +286,15 @@ impl Gitea {
             self.api.say(number, comment).await?;
         }
         self.api.close_pull(number).await
+    }
+}
+
+/// What keeps a pull request from being merged: a rule for everybody, or one that names who may. Gitea tells the two apart in
+/// words alone.
+fn barrier(message: &str) -> Barrier {
+    match message == "User not allowed to merge PR" {
+        true => Barrier::NotLetIn,
+        false => Barrier::Other,
     }
 }
 

@@ -4,7 +4,7 @@ mod wire;
 
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
-use kardinal_vcs::{Credentials, NewPullRequest, PullRequest, PullRequestState};
+use kardinal_vcs::{Barrier, Credentials, NewPullRequest, PullRequest, PullRequestState};
 use reqwest::Url;
 use serde_json::{Value, json};
 
@@ -106,7 +106,7 @@ impl Github {
                 return self.with_labels(ours, &new.labels).await;
             }
             return Err(match open {
-                Some(number) => Error::Problem(format!(
+                Some(number) => Error::problem(format!(
                     "pull request #{number} in {repository} comes from `{}` too and is not ours; close it, so that \
                      this promotion can open its own",
                     new.head
@@ -121,7 +121,7 @@ impl Github {
             return Err(Error::fault(format!("{repository} does not know the branch `{}` (yet)", new.head)));
         }
         if wire::names_invalid_field(answer, "base") {
-            return Err(Error::Problem(format!(
+            return Err(Error::problem(format!(
                 "cannot create a pull request: {repository} has no branch `{}`; create it, or set `spec.git.branch` \
                  to one that exists",
                 new.base
@@ -218,9 +218,12 @@ impl Github {
                 ),
                 certain: true,
             },
-            StatusCode::METHOD_NOT_ALLOWED => Error::Problem(format!(
-                "{what} cannot be merged ({message}); fulfil the rules of its base branch, or merge it by hand"
-            )),
+            StatusCode::METHOD_NOT_ALLOWED => Error::Problem {
+                barrier: barrier(&message),
+                message: format!(
+                    "{what} cannot be merged ({message}); fulfil the rules of its base branch, or merge it by hand"
+                ),
+            },
             _ => self.api.refused("merge pull requests", &answer),
         })
     }
@@ -250,6 +253,15 @@ impl Github {
     async fn mark(&self, sha: &str, status: &CommitStatus) -> Result<(), Error> {
         let description = status.description.chars().take(DESCRIPTION).collect();
         self.api.mark(sha, &CommitStatus { description, ..status.clone() }).await
+    }
+}
+
+/// What keeps a pull request from being merged: a rule for everybody, or one that names who may. GitHub tells the two apart in
+/// words alone.
+fn barrier(message: &str) -> Barrier {
+    match message.contains("not authorized to push to this branch") {
+        true => Barrier::NotLetIn,
+        false => Barrier::Other,
     }
 }
 

@@ -330,7 +330,7 @@ impl Session {
 
     async fn exchange(&self, request: &Request, url: &Url) -> Result<Answer, Failure> {
         // Here and not before, so that a redirect is judged, too.
-        let refused = |refused: Refused| Failure { error: Error::Problem(refused.into()), again: false };
+        let refused = |refused: Refused| Failure { error: refused.into(), again: false };
         self.http.inner.reach.check_url(url.as_str()).map_err(refused)?;
         let failed = |error: reqwest::Error| {
             if let Some(found) = Refused::within(&error) {
@@ -371,10 +371,9 @@ fn authorization(credentials: &Credentials, token_scheme: &str) -> Result<Option
         }
     };
     let mut value = HeaderValue::from_str(&text).map_err(|_| {
-        Error::Problem(
+        Error::not_let_in(
             "the token has characters that no token has (a line break in the middle, or others that cannot be \
-             printed); put the token alone into the Secret that `spec.git.secretRef` names"
-                .to_owned(),
+             printed); put the token alone into the Secret that `spec.git.secretRef` names",
         )
     })?;
     value.set_sensitive(true);

@@ -25,6 +25,8 @@ const SOON: Duration = Duration::from_millis(50);
 const ATTEMPTS: usize = 8;
 /// The longest readable part of an object's name.
 const SLUG_LIMIT: usize = 180;
+/// What a condition says that does not hold. The planners have a type for it; an adapter knows only what is on the wire.
+const HOLDS_NOT: &str = "False";
 
 /// One repository of the local forge.
 pub struct Local {
@@ -37,7 +39,7 @@ impl Local {
     pub fn new(client: kube::Client, url: &str) -> Result<Local, Error> {
         let (namespace, repository) = place(url).ok_or_else(|| {
             let shown = without_userinfo(url);
-            Error::Problem(format!(
+            Error::problem(format!(
                 "`spec.git.url` is `{shown}`, which names no repository of the local forge; copy `status.cloneURL` of \
                  the Repository"
             ))
@@ -120,7 +122,7 @@ impl Local {
                 if there.spec.body.contains(&new.marker) && there.spec.base == new.base {
                     return read(&there);
                 }
-                Err(Error::Problem(format!(
+                Err(Error::problem(format!(
                     "PullRequest `{name}` has lost the line `{}` of its body, or its base `{}`; put it back, or delete \
                      the object",
                     new.marker, new.base
@@ -341,7 +343,7 @@ fn check_state(state: CommitState) -> CheckState {
 fn obstacle(pr: &wire::PullRequest) -> Option<Error> {
     let status = pr.status.as_ref()?;
     let condition = status.conditions.iter().find(|condition| condition.type_ == wire::MERGEABLE)?;
-    if status.observed_generation != pr.metadata.generation || condition.status != "False" {
+    if status.observed_generation != pr.metadata.generation || condition.status != HOLDS_NOT {
         return None;
     }
     let number = status.number.unwrap_or_default();
@@ -351,7 +353,7 @@ fn obstacle(pr: &wire::PullRequest) -> Option<Error> {
         "HeadMoved" => soon(message),
         "Conflicts" => Error::Conflict { message, certain: true },
         // Everything else is for people.
-        _ => Error::Problem(message),
+        _ => Error::problem(message),
     })
 }
 
@@ -397,8 +399,9 @@ fn sort(error: kube::Error) -> Error {
     match error {
         kube::Error::Api(status) => match status.code {
             408 | 409 | 429 => soon(status.message.clone()),
-            404 => Error::Problem(format!("{}; is the local forge installed?", status.message)),
-            code if (400..500).contains(&code) => Error::Problem(status.message.clone()),
+            404 => Error::problem(format!("{}; is the local forge installed?", status.message)),
+            401 | 403 => Error::not_let_in(&status.message),
+            code if (400..500).contains(&code) => Error::problem(&status.message),
             _ => Error::fault(status.message.clone()),
         },
         other => Error::fault(format!("the API server did not answer: {other}")),
@@ -463,7 +466,32 @@ fn without_userinfo(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{home_below, object_name, place, without_userinfo};
+    use kardinal_vcs::Barrier;
+    use kube::core::Status;
+
+    use super::{home_below, object_name, place, sort, without_userinfo};
+    use crate::error::Error;
+
+    #[test]
+    fn the_code_of_the_api_server_says_whether_we_are_let_in() {
+        for (code, expected) in [
+            (401, Some(Barrier::NotLetIn)),
+            (403, Some(Barrier::NotLetIn)),
+            (404, Some(Barrier::Other)),
+            (422, Some(Barrier::Other)),
+            (409, None),
+            (500, None),
+        ] {
+            for message in ["", "spec.base: Forbidden: the token is not allowed to change"] {
+                let status = Status { code, message: message.to_owned(), ..Status::default() };
+                let found = match sort(kube::Error::Api(Box::new(status))) {
+                    Error::Problem { barrier, .. } => Some(barrier),
+                    _ => None,
+                };
+                assert_eq!(found, expected, "{code} {message}");
+            }
+        }
+    }
 
     #[test]
     fn places() {

@@ -39,7 +39,7 @@ fn unsupported(provider: GitProvider) -> Error {
         GitProvider::Forgejo => "forgejo",
         GitProvider::Local => "local",
     };
-    Error::Problem(format!(
+    Error::problem(format!(
         "`spec.git.provider` is `{word}`, for which there are no pull requests here; use `github`, `gitea` or \
          `forgejo`, or environments with `approval: auto`"
     ))

@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::{Map, Value};
 
-use crate::group::GROUPS;
+use crate::GROUPS;
 
 /// Every definition, in the order in which an installation lists them.
 ///

@@ -4,10 +4,7 @@
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-use crate::{forge, graph, kardinal};
-
-/// All groups, in the order in which an installation lists their kinds.
-pub(crate) const GROUPS: [ApiGroup; 3] = [kardinal::API_GROUP, graph::API_GROUP, forge::API_GROUP];
+use crate::GROUPS;
 
 /// The kinds that belong together.
 pub(crate) struct ApiGroup {

@@ -13,8 +13,8 @@ use crate::crds::with_label_names;
 use crate::group::{ApiGroup, CHANGE, Holder, READ, REPORT, Right, WRITE};
 
 pub use bundle::{
-    Artifacts, Bundle, BundleIntent, BundlePhase, BundleSpec, BundleStatus, BundleType, EnvironmentStatus,
-    GitCommit, IMAGE_MESSAGE, ImageArtifact, Provenance,
+    Artifacts, Bundle, BundleFailure, BundleIntent, BundlePhase, BundleSpec, BundleStatus, BundleType,
+    DeletedPredecessor, EnvironmentStatus, GitCommit, IMAGE_MESSAGE, ImageArtifact, Provenance,
 };
 pub use environment::{
     Approval, Delivery, DeliveryDelegate, Environment, GitLayout, GitProvider, Health, HealthResource,

@@ -41,5 +41,8 @@ pub use wait::{Fact, Subject, Wait, WaitOn, Who};
 /// The condition type that every status uses.
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+/// All groups, in the order in which an installation lists their kinds.
+const GROUPS: [group::ApiGroup; 3] = [kardinal::API_GROUP, graph::API_GROUP, forge::API_GROUP];
+
 /// The category that `kubectl get kardinal` lists.
 pub const CATEGORY: &str = "kardinal";

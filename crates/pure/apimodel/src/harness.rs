@@ -74,7 +74,7 @@ impl World {
     }
 
     /// Runs housekeeping until it has nothing left to do.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn run_housekeeping(&mut self) {
         for _ in 0..10_000 {
             if self.collector.is_idle() {
                 return;

@@ -212,7 +212,7 @@ impl Apply<'_> {
             object = prune::prune(ty, object, &managers, &identity, &last.set);
         }
         tree::drop_nulls(ty, &mut object);
-        self.settle(&object, &mut managers, &identity, force)?;
+        self.take_fields(&object, &mut managers, &identity, force)?;
         managers.strip(&identity);
         if !values_equal(self.base, &object)
             && let Some(owned) = managers.entries.get_mut(&identity)
@@ -234,7 +234,7 @@ impl Apply<'_> {
     }
 
     /// Finds the conflicts and, if there are none or they are forced, takes the changed fields from everybody else.
-    fn settle(
+    fn take_fields(
         &self,
         object: &Value,
         managers: &mut Managers,

@@ -8,6 +8,7 @@ use crate::gc::{Collector, request_for};
 use crate::model::{DeleteOptions, Key, Model, Request, Target, Verb, WriteOptions};
 use crate::object::{Object, text};
 use crate::registry::Definition;
+use crate::registry::conditions::{FALSE, TRUE};
 
 #[cfg(test)]
 mod tests;
@@ -125,31 +126,31 @@ fn report(namespace: &Object, content: &Content) -> Option<Request> {
     let wanted = [
         (
             "NamespaceDeletionDiscoveryFailure",
-            "False",
+            FALSE,
             "ResourcesDiscovered",
             "All resources successfully discovered".to_owned(),
         ),
         (
             "NamespaceDeletionGroupVersionParsingFailure",
-            "False",
+            FALSE,
             "ParsedGroupVersions",
             "All legacy kube types successfully parsed".to_owned(),
         ),
         (
             "NamespaceDeletionContentFailure",
-            "False",
+            FALSE,
             "ContentDeleted",
             "All content successfully deleted, may be waiting on finalization".to_owned(),
         ),
         (
             "NamespaceContentRemaining",
-            "True",
+            TRUE,
             "SomeResourcesRemain",
             format!("Some resources are remaining: {}", resources.join(", ")),
         ),
         (
             "NamespaceFinalizersRemaining",
-            "True",
+            TRUE,
             "SomeFinalizersRemain",
             format!("Some content in the namespace has finalizers remaining: {}", finalizers.join(", ")),
         ),

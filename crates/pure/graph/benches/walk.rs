@@ -102,7 +102,7 @@ fn graph(count: usize) -> Arc<Graph> {
 }
 
 /// Applies everything, layer by layer.
-fn settled(graph: &Arc<Graph>) -> (World, Walker) {
+fn applied(graph: &Arc<Graph>) -> (World, Walker) {
     let (mut world, mut walker) =
         (World::default(), Walker::new(Arc::clone(graph), owner(), Fence::Namespace));
     let mut changed = Changed::All;
@@ -131,7 +131,7 @@ fn compile_graph(bencher: divan::Bencher<'_, '_>, count: usize) {
 #[divan::bench(args = SIZES)]
 fn first_walk(bencher: divan::Bencher<'_, '_>, count: usize) {
     let graph = graph(count);
-    let (world, _) = settled(&graph);
+    let (world, _) = applied(&graph);
     bencher.bench_local(|| {
         let mut walker = Walker::new(Arc::clone(&graph), owner(), Fence::Namespace);
         let step = walker.step(&Changed::All, divan::black_box(&world), Timestamp::UNIX_EPOCH);
@@ -144,13 +144,13 @@ fn first_walk(bencher: divan::Bencher<'_, '_>, count: usize) {
 #[divan::bench(args = SIZES, sample_count = 10)]
 fn walk_from_nothing(bencher: divan::Bencher<'_, '_>, count: usize) {
     let graph = graph(count);
-    bencher.bench_local(|| settled(&graph));
+    bencher.bench_local(|| applied(&graph));
 }
 
 #[divan::bench(args = SIZES)]
 fn one_changed_leaf(bencher: divan::Bencher<'_, '_>, count: usize) {
     let graph = graph(count);
-    let (mut world, mut walker) = settled(&graph);
+    let (mut world, mut walker) = applied(&graph);
     let leaf = world.objects.keys().find(|id| id.name == format!("my-app-{}", count - 1)).cloned();
     let Some(leaf) = leaf else { unreachable!("the last node is a leaf") };
     let changed = Changed::Objects(BTreeSet::from([leaf.clone()]));

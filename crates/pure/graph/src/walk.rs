@@ -10,9 +10,9 @@ mod fence;
 mod gate;
 mod memory;
 mod prune;
-mod settle;
 #[cfg(test)]
 mod tests;
+mod visit;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

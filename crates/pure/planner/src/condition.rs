@@ -28,6 +28,13 @@ impl Truth {
     }
 }
 
+impl Truth {
+    /// What the word on the wire means. Nothing: it is none of the three.
+    pub fn read(word: &str) -> Option<Truth> {
+        [Truth::True, Truth::False, Truth::Unknown].into_iter().find(|truth| truth.as_str() == word)
+    }
+}
+
 impl From<bool> for Truth {
     fn from(holds: bool) -> Truth {
         if holds { Truth::True } else { Truth::False }
@@ -109,6 +116,16 @@ pub struct Note {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_is_read_as_it_is_written() {
+        for (word, truth) in [("True", Truth::True), ("False", Truth::False), ("Unknown", Truth::Unknown)] {
+            assert_eq!((Truth::read(word), truth.as_str()), (Some(truth), word));
+        }
+        for word in ["true", "", "Yes"] {
+            assert_eq!(Truth::read(word), None, "{word}");
+        }
+    }
 
     #[test]
     fn the_time_is_that_of_the_last_change_of_the_status() {

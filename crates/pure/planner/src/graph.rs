@@ -3,6 +3,7 @@
 pub mod check;
 pub mod plan;
 pub mod report;
+mod state;
 #[cfg(test)]
 mod tests;
 mod why;
@@ -15,6 +16,7 @@ use kardinal_graph::{Changed, Fence, Observed, Owner, Parent};
 pub use check::{Checked, Running, check};
 pub use plan::{Effect, Memory, Plan, plan};
 pub use report::{Report, is_urgent, report};
+pub use state::states;
 
 /// Keeps a Graph until everything it manages is gone.
 pub const FINALIZER: &str = "experimental.kro.run/graph-controller";

@@ -10,5 +10,6 @@ pub mod graph;
 pub mod lease;
 pub mod names;
 pub mod problem;
+pub mod review;
 pub mod sentence;
 pub mod why;

@@ -3,6 +3,7 @@
 mod check;
 mod commit;
 mod escape;
+mod failure;
 mod gates;
 mod plan;
 mod refused;
@@ -46,9 +47,7 @@ pub struct Snapshot<'a> {
     pub bundle: &'a Bundle,
     /// The Pipeline that its label names.
     pub pipeline: Option<&'a Pipeline>,
-    /// The other Bundles of that Pipeline.
-    pub siblings: &'a [&'a Bundle],
-    /// What gates see around it.
+    /// The other Bundles of that Pipeline, and whatever else gates see around it.
     pub around: &'a Surroundings,
     /// All gates in the namespaces that count, instances included.
     pub gates: &'a [&'a PolicyGate],
@@ -65,6 +64,13 @@ pub struct Snapshot<'a> {
     pub key: Result<&'a Key, &'a str>,
     /// The one `now` of this pass.
     pub now: Timestamp,
+}
+
+impl<'a> Snapshot<'a> {
+    /// The other Bundles of the Pipeline.
+    pub fn siblings(&self) -> impl Iterator<Item = &'a Bundle> + use<'a> {
+        self.around.others.iter()
+    }
 }
 
 /// Marks a Bundle that takes another one back.

@@ -52,7 +52,22 @@ pub struct World<'a> {
     pub now: Timestamp,
 }
 
-impl World<'_> {
+impl<'a> World<'a> {
+    /// A namespace with nothing but the Pipeline.
+    #[cfg(test)]
+    pub(crate) fn of(pipeline: &'a Pipeline, now: Timestamp) -> World<'a> {
+        World {
+            pipeline,
+            bundles: &[],
+            steps: &[],
+            gates: &[],
+            policy_namespaces: &[],
+            graphs: &[],
+            agents: &[],
+            now,
+        }
+    }
+
     /// What gates see around a Bundle: the others of its Pipeline.
     pub fn around(&self, bundle: &Bundle) -> Surroundings {
         let is_other = |other: &&Bundle| {

@@ -139,7 +139,12 @@ pub enum Unknown {
     /// The way to its cluster is barred until somebody acts.
     Problem(String),
     /// Its cluster cannot be reached, or is not heard of at present.
-    Unreachable(String),
+    Unreachable {
+        /// Why, in words.
+        why: String,
+        /// The code of HTTP that it refuses with, if it answers at all.
+        code: Option<u16>,
+    },
 }
 
 /// What the objects say, with the reason in words.

@@ -27,9 +27,9 @@ mod tests;
 mod wish;
 
 pub use chosen::chosen;
-pub use create::{NewBundle, commit_of, create_bundle, skip};
+pub use create::{NewBundle, check_type, commit_of, create_bundle, skip};
 pub use error::Error;
-pub use gate::{Resumption, freeze_name, pause, resume};
+pub use gate::{Resumed, Resumption, freeze_name, pause, paused, resume};
 pub use history::{FORCE, History, Objection};
 pub(crate) use history::{came, carries_kind, ended_at, entry, is_under_way, presents};
 pub use init::{InitConfig, InitGit, init, organisations_gates};

@@ -35,7 +35,7 @@ mod verifying;
 mod waiting;
 pub mod why;
 
-use kardinal_vcs::{CommitState, NewPullRequest, PullRequest, PullRequestState};
+use kardinal_vcs::{Barrier, CommitState, NewPullRequest, PullRequest, PullRequestState};
 
 pub(crate) use change::{base_branch, directory};
 pub use change::{promotion_branch, rollback_of, undone};

@@ -35,7 +35,7 @@ pub fn authority(url: &str) -> (String, Option<u16>) {
 pub fn check_plain(url: &str) -> Result<(), Refused> {
     match url.chars().find(|c| c.is_control() || c.is_whitespace() || *c == '\\') {
         None => Ok(()),
-        Some(strange) => Err(Refused::new(format!(
+        Some(strange) => Err(Refused::url(format!(
             "the URL `{}` has {strange:?} in it, which a URL cannot have: remove it",
             url.escape_debug()
         ))),
@@ -81,7 +81,7 @@ impl Policy {
     pub fn check_host(&self, host: &str, port: Option<u16>) -> Result<(), Refused> {
         let host = plain(host);
         if !self.hosts.is_empty() && !self.hosts.matches(&host, port) {
-            return Err(Refused::new(format!(
+            return Err(Refused::host(format!(
                 "`{host}` is not among the hosts that may be reached: the operator names them with `--allowed-hosts`"
             )));
         }
@@ -136,7 +136,7 @@ impl Policy {
 }
 
 fn refusal(host: &str, sort: Sort) -> Refused {
-    Refused::new(format!(
+    Refused::host(format!(
         "`{host}` may not be reached: it is {sort}; if that is wanted, the operator names it with `--allowed-hosts {host}`"
     ))
 }
@@ -153,6 +153,8 @@ fn plain(host: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kardinal_vcs::Barrier;
+
     use super::*;
 
     fn hosts(text: &str) -> Hosts {
@@ -249,6 +251,20 @@ mod tests {
             assert!(Policy::machine(Hosts::default()).check_url(url).is_err(), "{url:?}");
         }
         check_plain("https://user:p%20w@host:3000/a/b.git?x#y").unwrap();
+    }
+
+    #[test]
+    fn a_host_is_the_operators_matter_and_a_wrong_url_is_not() {
+        let only = Policy::cluster(hosts("github.com"));
+        for (url, expected) in [
+            ("https://git.example/a", Barrier::HostNotAllowed),
+            ("https://127.0.0.1/token", Barrier::HostNotAllowed),
+            ("https://git.example\\@github.com/--allowed-hosts", Barrier::Other),
+        ] {
+            assert_eq!(only.check_url(url).unwrap_err().barrier(), expected, "{url}");
+        }
+        let metadata = Policy::cluster(Hosts::default()).check_address("x", [169, 254, 169, 254].into());
+        assert_eq!(metadata.unwrap_err().barrier(), Barrier::HostNotAllowed);
     }
 
     #[test]

@@ -3,14 +3,30 @@
 use std::error::Error;
 use std::fmt;
 
+use kardinal_vcs::Barrier;
+
 /// Why a host may not be talked to, and what to do about it. It travels inside the errors of clients, where
 /// [`Refused::within`] finds it again: what the operator has to allow is no fault of the world.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused(String);
+pub struct Refused {
+    barrier: Barrier,
+    reason: String,
+}
 
 impl Refused {
-    pub(super) fn new(reason: String) -> Refused {
-        Refused(reason)
+    /// The operator does not permit to reach the host.
+    pub(super) fn host(reason: String) -> Refused {
+        Refused { barrier: Barrier::HostNotAllowed, reason }
+    }
+
+    /// The URL itself is wrong; the operator has nothing to do with it.
+    pub(super) fn url(reason: String) -> Refused {
+        Refused { barrier: Barrier::Other, reason }
+    }
+
+    /// What stands in the way.
+    pub fn barrier(&self) -> Barrier {
+        self.barrier
     }
 
     /// The refusal behind an error, if there is one.
@@ -24,7 +40,7 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.reason)
     }
 }
 
@@ -32,6 +48,6 @@ impl Error for Refused {}
 
 impl From<Refused> for String {
     fn from(refused: Refused) -> String {
-        refused.0
+        refused.reason
     }
 }

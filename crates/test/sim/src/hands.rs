@@ -143,8 +143,7 @@ struct Addition {
 impl Change for Addition {
     fn apply<'a>(&'a self, tree: &'a dyn Tree) -> BoxFuture<'a, Result<Vec<Write>, ChangeError>> {
         Box::pin(async move {
-            let failed =
-                |error: kardinal_git::Error| ChangeError { message: error.to_string(), may_pass: false };
+            let failed = |error: kardinal_git::Error| ChangeError::problem(error.to_string());
             let before = tree.read(&self.path).map_err(failed)?.unwrap_or_default();
             let content = [format!("{}\n", self.line).into_bytes(), before].concat();
             Ok(vec![Write { path: self.path.clone(), content: Some(content) }])

@@ -120,7 +120,7 @@ pub(super) fn observe(kind: &Kind, key: &Key, memory: &mut Memory) -> Result<Obs
     }
     let changed = kind.routes().take_changes(key);
     let view = watches.view(&kinds);
-    if !view.settled() {
+    if !view.attempted() {
         kind.routes().put_back(key);
         return Err(Next::OnChange);
     }

@@ -9,9 +9,11 @@ pub(super) fn of_step<'a>(
     namespace: &'a str,
     step: &'a PromotionStep,
 ) -> Result<RepositoryAccess<'a>, Trouble> {
-    let git = step.spec.git.as_ref().ok_or_else(|| {
-        Trouble::Problem("the step has no `spec.git`: name the repository there".to_owned())
-    })?;
+    let git = step
+        .spec
+        .git
+        .as_ref()
+        .ok_or_else(|| Trouble::problem("the step has no `spec.git`: name the repository there"))?;
     Ok(RepositoryAccess {
         namespace,
         url: &git.url,

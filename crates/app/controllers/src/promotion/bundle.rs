@@ -14,6 +14,7 @@ use kardinal_planner::sentence::Report;
 use kardinal_promotion::bundle::{self as planner, Effect};
 
 use crate::Context;
+use crate::promotion::surroundings;
 use crate::reconcile::driver::{Key, Next};
 use crate::reconcile::pass::{self, Remembered, as_planned};
 use crate::reconcile::routes::{Hearer, Hears};
@@ -48,6 +49,7 @@ impl Hearer for Kind {
     type Memory = Memory;
 
     const HEARS: &'static [Hears<Kind>] = routes::HEARS;
+    const READS: &'static [fn() -> Gvk] = surroundings::KINDS;
 
     fn context(&self) -> &Arc<Context> {
         &self.context

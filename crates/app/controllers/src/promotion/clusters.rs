@@ -16,7 +16,7 @@ use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::{self, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use jiff::{SignedDuration, Timestamp};
-use kardinal_cluster::{Change, Clock, Kinds, Room, Watches};
+use kardinal_cluster::{Change, Clock, Kinds, Lost, Room, Watches};
 use kardinal_object::Gvk;
 use kardinal_promotion::health::{RemoteCluster, Unknown, remote_cluster};
 use kardinal_reach::{Policy, Refused, authority};
@@ -90,7 +90,7 @@ struct Asked {
     /// Whether an answer is on its way.
     under_way: bool,
     /// The last answer.
-    last: Option<(Timestamp, Result<(), String>)>,
+    last: Option<(Timestamp, Result<(), Lost>)>,
 }
 
 /// Whether a cluster answers.
@@ -100,7 +100,7 @@ pub(crate) enum Reached {
     /// It is being asked; a change of the kind is told when that is known.
     NotKnown,
     /// It does not.
-    No(String),
+    No(Lost),
 }
 
 impl Remote {
@@ -120,7 +120,7 @@ impl Remote {
             tokio::spawn(self.clone().ask(key));
         }
         match &asked.last {
-            Some((_, Err(why))) => Reached::No(why.clone()),
+            Some((_, Err(lost))) => Reached::No(lost.clone()),
             Some((_, Ok(()))) if fresh => Reached::Yes,
             _ => Reached::NotKnown,
         }
@@ -132,7 +132,9 @@ impl Remote {
             () = self.stop.cancelled() => return,
             answer = tokio::time::timeout(ANSWER, self.watches.confirm(kind, namespace)) => answer,
         };
-        let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {} s", ANSWER.as_secs())));
+        let answer = answer.unwrap_or_else(|_| {
+            Err(Lost { why: format!("no answer within {} s", ANSWER.as_secs()), code: None })
+        });
         let asked = Asked { under_way: false, last: Some((self.clock.now(), answer)) };
         let kind = kind.clone();
         self.times().asked.insert(key, asked);
@@ -169,7 +171,7 @@ impl Clusters {
         let way = match read(&self.client, &key).await {
             Ok(way) => way,
             // What was read before still counts: a failed read says nothing.
-            Err(Unknown::Unreachable(why)) => return known.ok_or(Unknown::Unreachable(why)),
+            Err(unreachable @ Unknown::Unreachable { .. }) => return known.ok_or(unreachable),
             Err(problem) => {
                 self.end(&key);
                 return Err(problem);
@@ -294,9 +296,14 @@ async fn read(client: &kube::Client, (namespace, name): &Key) -> Result<RemoteCl
 
 fn problem(trouble: Trouble) -> Unknown {
     match trouble {
-        Trouble::Problem(why) => Unknown::Problem(why),
-        Trouble::Fault(why) => Unknown::Unreachable(why),
+        Trouble::Problem { message, .. } => Unknown::Problem(message),
+        Trouble::Fault(why) => Unknown::Unreachable { why, code: None },
     }
+}
+
+/// What is known of a cluster of which nothing is heard.
+pub(crate) fn unreachable(lost: Lost) -> Unknown {
+    Unknown::Unreachable { why: lost.why, code: lost.code }
 }
 
 /// Whether the operator lets the server be talked to, by its name and by the addresses that it has now. What it has

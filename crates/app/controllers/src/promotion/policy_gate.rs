@@ -8,10 +8,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use kardinal_api::kardinal::{PolicyGate, PolicyGateStatus};
+use kardinal_object::Gvk;
 use kardinal_planner::sentence::Report;
 use kardinal_promotion::policy_gate as planner;
 
 use crate::Context;
+use crate::promotion::surroundings;
 use crate::reconcile::driver::{Key, Next};
 use crate::reconcile::pass::{self, Remembered, as_planned};
 use crate::reconcile::routes::{Hearer, Hears};
@@ -28,6 +30,7 @@ impl Hearer for Kind {
     type Memory = ();
 
     const HEARS: &'static [Hears<Kind>] = routes::HEARS;
+    const READS: &'static [fn() -> Gvk] = surroundings::KINDS;
 
     fn context(&self) -> &Arc<Context> {
         &self.context

@@ -19,6 +19,7 @@ use kardinal_planner::sentence::Report;
 use kardinal_promotion::promotion_step::{self as planner, Effect, MANAGER, Outcome, StepEffect};
 
 use crate::Context;
+use crate::promotion::surroundings;
 use crate::reconcile::driver::{Key, Next};
 use crate::reconcile::objects::lock;
 use crate::reconcile::pass::{self, Remembered, as_planned};
@@ -73,6 +74,7 @@ impl Hearer for Kind {
     type Memory = Memory;
 
     const HEARS: &'static [Hears<Kind>] = routes::HEARS;
+    const READS: &'static [fn() -> Gvk] = surroundings::KINDS;
 
     fn context(&self) -> &Arc<Context> {
         &self.context
@@ -137,7 +139,7 @@ impl pass::Kind for Kind {
             let at_once = plan.status.is_some().then_some(SignedDuration::ZERO);
             return Report { retry: at_once, ..as_planned(plan) };
         };
-        let outcome = memory.know(|known| known.settle(&seen.step, &effect, outcome));
+        let outcome = memory.know(|known| known.interpret(&seen.step, &effect, outcome));
         let report = planner::report(&seen.snapshot(), &effect, &outcome, memory.known.faults);
         self.context.metrics.promotion(&seen.step, &effect, &outcome);
         memory.rest_until = report.retry.map(|pause| seen.now + pause);

@@ -24,6 +24,9 @@ pub(crate) trait Hearer: Send + Sync + Sized + 'static {
     /// Whose changes are heard, and by which objects.
     const HEARS: &'static [Hears<Self>];
 
+    /// Which kinds passes read besides. Whoever hears their changes tells those that are in the table.
+    const READS: &'static [fn() -> Gvk] = &[];
+
     /// What every controller is given.
     fn context(&self) -> &Arc<Context>;
 
@@ -117,18 +120,23 @@ pub(crate) fn nobody<K: Hearer>(_: &Heard<'_, K>) -> Vec<Key> {
     Vec::new()
 }
 
-/// Starts the watches of what a kind hears.
+/// Starts the watches of what a kind hears and reads.
 pub(crate) fn watch<K: Hearer>(context: &Arc<Context>) {
-    for row in K::HEARS.iter().filter(|row| row.need != Need::Overheard) {
-        context.watches.ensure(&(row.kind)());
+    let heard = K::HEARS.iter().filter(|row| row.need == Need::Told).map(|row| (row.kind)());
+    for gvk in heard.chain(read::<K>()) {
+        context.watches.ensure(&gvk);
     }
+}
+
+/// The kinds that passes read.
+fn read<K: Hearer>() -> impl Iterator<Item = Gvk> {
+    let in_table = K::HEARS.iter().filter(|row| row.need == Need::Read).map(|row| row.kind);
+    in_table.chain(K::READS.iter().copied()).map(|kind| kind())
 }
 
 /// What has been seen of the kinds that passes read.
 pub(crate) fn view<K: Hearer>(context: &Context) -> View {
-    let read = K::HEARS.iter().filter(|row| row.need == Need::Read);
-    let kinds: Vec<Gvk> = read.map(|row| (row.kind)()).collect();
-    context.watches.view(&kinds)
+    context.watches.view(&read::<K>().collect::<Vec<_>>())
 }
 
 /// Who looks at a change, and how soon.
@@ -136,7 +144,7 @@ pub(crate) fn route<K: Hearer>(kind: &K, memories: &Memories<K::Memory>, change:
     let mut route = Route { keys: kind.following(change), pace: SignedDuration::ZERO };
     match change {
         Change::Kind(gvk) => {
-            if K::HEARS.iter().any(|row| row.need == Need::Read && (row.kind)() == *gvk) {
+            if read::<K>().any(|read| read == *gvk) {
                 route.keys.extend(all_keys::<K::Object>(&view::<K>(kind.context())));
             }
         }

@@ -44,12 +44,12 @@ mod tests {
         for command in ["agent --control-plane-kubeconfig f --shard", "controller --shard", "up --shard"] {
             let long = "x".repeat(64);
             for bad in ["Bad Name", "", "a/b", "_a", "a-", "a.", "é", &long] {
-                let Err(told) = parsed(command, bad) else { panic!("{command} {bad:?}") };
+                let Err(error) = parsed(command, bad) else { panic!("{command} {bad:?}") };
                 let said = ["--shard", bad, "letters, digits, `-`, `_` and `.`", "63"];
-                assert!(said.iter().all(|part| told.contains(part)), "{command}: {told}");
+                assert!(said.iter().all(|part| error.contains(part)), "{command}: {error}");
             }
             for good in ["eu-cluster", "EU", "eu_west.1", "7", &"x".repeat(63)] {
-                parsed(command, good).unwrap_or_else(|told| panic!("{command} {good}: {told}"));
+                parsed(command, good).unwrap_or_else(|error| panic!("{command} {good}: {error}"));
             }
         }
     }
@@ -60,9 +60,9 @@ mod tests {
             for command in ["agent --control-plane-kubeconfig f --shard eu", "controller", "up"] {
                 let line = format!("{command} {flag}");
                 for bad in ["Bad Name", "a,b_c", "a.b", "a/b"] {
-                    let Err(told) = parsed(&line, bad) else { panic!("{line} {bad}") };
+                    let Err(error) = parsed(&line, bad) else { panic!("{line} {bad}") };
                     let said = [flag, "lower case letters, digits and `-`"];
-                    assert!(said.iter().all(|part| told.contains(part)), "{line}: {told}");
+                    assert!(said.iter().all(|part| error.contains(part)), "{line}: {error}");
                 }
                 parsed(&line, "team-a,team-b").unwrap();
             }

@@ -8,6 +8,7 @@ use std::path::Path;
 use kardinal_api::graph::Graph;
 use kardinal_graph::render;
 use kardinal_planner::graph::check::compile_nodes;
+use kardinal_planner::graph::states;
 use kardinal_promotion::intent::check_name;
 use kube::Api;
 
@@ -36,7 +37,7 @@ fn draw(source: &GraphSource, format: Drawing) -> anyhow::Result<()> {
         Failure::new(Kind::Failed, format!("the Graph does not compile: {}", messages.join("; ")))
             .hint("`kardinal graph validate FILE` points at each mistake")
     })?;
-    let states = explain::states(&graph);
+    let states = states(&graph);
     output::text(&match format {
         Drawing::Tree => render::tree(&compiled, &states),
         Drawing::Dot => render::dot(&compiled, &states),

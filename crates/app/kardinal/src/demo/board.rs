@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
-use kardinal_api::kardinal::{Bundle, PromotionState};
-use kardinal_promotion::bundle::ROLLBACK_LABEL;
-use kardinal_promotion::explain::{Explanation, Outcome, Promotion, Wait, WaitOn, Who, display_version};
+use kardinal_api::kardinal::Bundle;
+use kardinal_promotion::explain::{Explanation, Promotion};
+use kardinal_promotion::view::{BoardRow, Tone, board_row, last_row, new_row, until};
 
 use crate::output::clean_line;
 
@@ -16,23 +16,14 @@ const RED: &str = "\x1b[31m";
 const YELLOW: &str = "\x1b[33m";
 const CYAN: &str = "\x1b[36m";
 const PLAIN: &str = "\x1b[0m";
-const VERIFIED: &str = "verified";
 
-/// What was told so far.
+/// What was printed so far.
 pub(super) struct Board {
     zone: TimeZone,
     known: BTreeSet<String>,
-    /// By environment: the Bundle that was told last, and how it stood.
-    rows: BTreeMap<String, (String, Row)>,
+    /// By environment: the Bundle that was printed last, and how it stood.
+    rows: BTreeMap<String, (String, BoardRow)>,
     begun: bool,
-}
-
-/// How an environment stands. Two that are equal are told once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Row {
-    version: String,
-    state: String,
-    colour: &'static str,
 }
 
 impl Board {
@@ -52,38 +43,29 @@ impl Board {
         }
         self.begun = true;
         for promotion in &explanation.environments {
-            let Some(row) = row(promotion) else { continue };
-            let bundle = promotion.bundle.clone().unwrap_or_default();
-            let told = (bundle, row);
-            if self.rows.get(&promotion.environment) == Some(&told) {
+            let Some(row) = board_row(promotion) else { continue };
+            let environment = &promotion.environment;
+            let printed = (promotion.bundle.clone().unwrap_or_default(), row);
+            if self.rows.get(environment) == Some(&printed) {
                 continue;
             }
-            let until = promotion.waits.first().and_then(|wait| until(wait, now));
-            self.line(&mut text, now, &promotion.environment, &told.1, &until.unwrap_or_default());
-            self.rows.insert(promotion.environment.clone(), told);
+            let until = until(promotion, now).map(|until| format!(", {until}")).unwrap_or_default();
+            self.line(&mut text, now, environment, &printed.1, &until);
+            self.rows.insert(environment.clone(), printed);
         }
         text
     }
 
-    /// Another Bundle is on its way before the end of the last one was told.
+    /// Another Bundle is on its way before the end of the last one was printed.
     fn finish(&mut self, text: &mut String, now: Timestamp, bundles: &[Bundle], promotion: &Promotion) {
         let environment = &promotion.environment;
-        let Some((last, told)) = self.rows.get(environment) else { return };
+        let Some((last, printed)) = self.rows.get(environment) else { return };
         if promotion.bundle.as_ref() == Some(last) {
             return;
         }
         let found = bundles.iter().find(|bundle| bundle.metadata.name.as_ref() == Some(last));
-        let record = found.and_then(|bundle| bundle.status.as_ref()?.environments.get(environment));
-        let (state, colour) = match record.and_then(|record| record.state) {
-            Some(PromotionState::Verified) => (VERIFIED.to_owned(), GREEN),
-            Some(PromotionState::Failed) => {
-                let why = record.and_then(|record| record.message.clone()).unwrap_or_default();
-                (format!("FAILED: {why}"), RED)
-            }
-            _ => return,
-        };
-        let row = Row { version: told.version.clone(), state, colour };
-        if row != *told {
+        let Some(row) = found.and_then(|bundle| last_row(bundle, environment)) else { return };
+        if row != *printed {
             self.line(text, now, environment, &row, "");
             self.rows.insert(environment.clone(), (last.clone(), row));
         }
@@ -92,94 +74,40 @@ impl Board {
     /// A Bundle that was not there before. What was there at the start is told by the environments.
     fn announce(&mut self, text: &mut String, now: Timestamp, bundle: &Bundle, first: bool) {
         let name = bundle.metadata.name.clone().unwrap_or_default();
-        if !self.known.insert(name.clone()) || !(self.begun || first) {
+        if !self.known.insert(name) || !(self.begun || first) {
             return;
         }
-        let labels = bundle.metadata.labels.as_ref();
-        let what = match labels.is_some_and(|labels| labels.contains_key(ROLLBACK_LABEL)) {
-            true => "rollback",
-            false => "new",
-        };
-        let version = display_version(&kardinal_promotion::gate_context::version(&bundle.spec));
-        let row = Row { version, state: format!("Bundle {name}"), colour: CYAN };
+        let (what, row) = new_row(bundle);
         self.line(text, now, what, &row, "");
     }
 
-    fn line(&self, text: &mut String, now: Timestamp, what: &str, row: &Row, until: &str) {
+    fn line(&self, text: &mut String, now: Timestamp, what: &str, row: &BoardRow, until: &str) {
         let time = now.to_zoned(self.zone.clone()).strftime("%H:%M:%S");
-        let Row { version, state, colour } = row;
+        let BoardRow { version, state, tone } = row;
         let (what, version, state) = (clean_line(what), clean_line(version), clean_line(state));
+        let colour = colour(*tone);
         let _ = writeln!(text, "{time}  {what:<8}  {version:<13}  {colour}{state}{PLAIN}{until}");
     }
 }
 
-/// How an environment stands, unless it only waits for the ones before it.
-fn row(promotion: &Promotion) -> Option<Row> {
-    let first = promotion.waits.first();
-    let (state, colour) = match promotion.outcome {
-        Outcome::Idle => return None,
-        Outcome::Verified => (VERIFIED.to_owned(), GREEN),
-        Outcome::Failed => (promotion.result.clone(), RED),
-        _ => match first.map(|wait| (wait.on, wait)) {
-            Some((WaitOn::Upstream, _)) => return None,
-            Some((WaitOn::Gate, _)) => (format!("waits for {}", gates(&promotion.waits)), YELLOW),
-            Some((WaitOn::PullRequest, wait)) if is_for_people(wait) => {
-                (format!("waits for you to merge {}  {}", wait.subject.name, wait.detail), YELLOW)
-            }
-            Some((WaitOn::PullRequest, wait)) => (format!("merges {} by itself", wait.subject.name), PLAIN),
-            Some((WaitOn::Health, _)) => ("is deployed, waits to be healthy".to_owned(), PLAIN),
-            Some((WaitOn::Bundle, wait)) => {
-                (format!("waits for {}: {}", wait.subject.name, wait.detail), YELLOW)
-            }
-            Some((WaitOn::Pause | WaitOn::Agent | WaitOn::Action | WaitOn::Outside, wait)) => {
-                (format!("waits: {}", wait.detail), YELLOW)
-            }
-            // Without a step, what comes next may as well be a gate.
-            Some((WaitOn::Controller, _)) | None if promotion.state.is_none() => return None,
-            Some((WaitOn::Controller, _)) | None => ("promoting".to_owned(), PLAIN),
-        },
-    };
-    let version = display_version(promotion.version.as_deref().unwrap_or_default());
-    Some(Row { version, state, colour })
-}
-
-/// Whether a pull request waits for a person; the others kardinal merges by itself.
-pub(super) fn is_for_people(wait: &Wait) -> bool {
-    wait.on == WaitOn::PullRequest && wait.who == Who::Person
-}
-
-fn gates(waits: &[Wait]) -> String {
-    let names: Vec<&str> =
-        waits.iter().filter(|wait| wait.on == WaitOn::Gate).map(|wait| wait.subject.name.as_str()).collect();
-    names.join(" and ")
-}
-
-/// Until when, as far as that is known.
-fn until(wait: &Wait, now: Timestamp) -> Option<String> {
-    let left = |instant: Timestamp| seconds(instant.duration_since(now));
-    match (wait.until, wait.deadline) {
-        (Some(eta), _) => Some(format!(", opens in {}", left(eta))),
-        (None, Some(deadline)) => Some(format!(", at most {}", left(deadline))),
-        (None, None) => None,
-    }
-}
-
-/// `4 s`, `3 min`, `2 h`; a started one counts.
-fn seconds(left: SignedDuration) -> String {
-    let seconds = u64::try_from(left.as_millis()).unwrap_or_default().div_ceil(1000);
-    match seconds {
-        0..=119 => format!("{seconds} s"),
-        120..=7199 => format!("{} min", seconds.div_ceil(60)),
-        _ => format!("{} h", seconds.div_ceil(3600)),
+fn colour(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Good => GREEN,
+        Tone::Bad => RED,
+        Tone::Waiting => YELLOW,
+        Tone::New => CYAN,
+        Tone::Plain => PLAIN,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use kardinal_promotion::explain::Subject;
+    use jiff::SignedDuration;
+    use kardinal_api::kardinal::PromotionState;
+    use kardinal_promotion::explain::{Outcome, Subject, Wait, WaitOn, Who};
+    use serde_json::json;
 
     use super::*;
-    use serde_json::json;
 
     const NOW: &str = "2026-04-09T10:00:00Z";
 
@@ -245,16 +173,6 @@ mod tests {
         let verified = explanation(vec![promotion("prod", "1.1.0", Outcome::Verified, Vec::new())]);
         assert!(plain(&board.update(&all, &verified)).ends_with("v1.1.0         verified\n"));
         assert_eq!(board.update(&all, &verified), "");
-    }
-
-    #[test]
-    fn only_people_are_asked_to_merge() {
-        let said = |reason: &str, who: Who| {
-            let request = Wait::new(WaitOn::PullRequest, reason, Subject::new("PR #2"), who).detail("URL");
-            row(&promotion("prod", "1.1.0", Outcome::Waiting, vec![request])).unwrap().state
-        };
-        assert_eq!(said("Review", Who::Person), "waits for you to merge PR #2  URL");
-        assert_eq!(said("Merging", Who::Kardinal), "merges PR #2 by itself");
     }
 
     #[test]

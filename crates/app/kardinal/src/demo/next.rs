@@ -2,34 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use kardinal_promotion::explain::{Explanation, Outcome, shell_word};
-use kardinal_promotion::promotion_step::why::number;
+use kardinal_promotion::explain::shell_word;
+use kardinal_promotion::view::Next;
 
-use super::board::is_for_people;
 use super::sample::{APP, IMAGE, REPOSITORY};
 use crate::args::ServerArguments;
 use crate::commands::up::Place;
 use crate::connect;
-
-/// What somebody could do now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Next {
-    /// A pull request waits for a person.
-    Merge(u64),
-    /// Everything has arrived.
-    Release,
-}
-
-/// What there is to do. `released` tells whether the demo has nothing left to release by itself.
-pub(super) fn situation(explanation: &Explanation, released: bool) -> Option<Next> {
-    let mut waits = explanation.environments.iter().flat_map(|promotion| &promotion.waits);
-    if let Some(request) = waits.find(|wait| is_for_people(wait)) {
-        return number(request).map(Next::Merge);
-    }
-    let arrived = |outcome: Outcome| matches!(outcome, Outcome::Verified | Outcome::Idle);
-    let all = explanation.environments.iter().all(|promotion| arrived(promotion.outcome));
-    (released && all).then_some(Next::Release)
-}
 
 /// How commands are written on this machine, in this directory.
 pub(super) struct Commands {

@@ -5,10 +5,12 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use kardinal_api::forge::Repository;
-use kardinal_api::kardinal::{Bundle, BundlePhase, PIPELINE_LABEL, Pipeline, PolicyGate};
+use kardinal_api::kardinal::{Bundle, PIPELINE_LABEL, Pipeline, PolicyGate};
 use kardinal_forge::{Author, Seed};
-use kardinal_promotion::bundle::is_finished;
+use kardinal_object::name_of;
+use kardinal_policy::is_active;
 use kardinal_promotion::intent::{NewBundle, Override, SOURCE_ANNOTATION, create_bundle, override_gate};
+use kardinal_promotion::view::{ArrivalState, arrival};
 use kube::Api;
 use kube::api::{ListParams, PostParams};
 use kube::runtime::wait::await_condition;
@@ -162,8 +164,8 @@ async fn ensure_gates(server: &Server, now: Timestamp) -> anyhow::Result<Vec<Str
 /// On a weekend the demo would stand still; a permission on record lets it go on.
 async fn permit(organisation: &Server, gate: &PolicyGate, now: Timestamp) -> anyhow::Result<Vec<String>> {
     let is_weekend = now.to_zoned(TimeZone::UTC).weekday().to_monday_zero_offset() >= 5;
-    let holds = gate.spec.overrides.iter().any(|given| given.expires_at.is_none_or(|end| end > now));
-    if !is_weekend || holds {
+    let is_permitted = gate.spec.overrides.iter().any(|given| is_active(given, now));
+    if !is_weekend || is_permitted {
         return Ok(Vec::new());
     }
     let wish = Override {
@@ -187,15 +189,14 @@ pub(super) async fn release(server: &Server) -> anyhow::Result<()> {
         [only] => only.clone(),
         _ => return Ok(()),
     };
-    let name = baseline.metadata.name.clone().unwrap_or_default();
-    let phase = |bundle: &Bundle| bundle.status.as_ref().and_then(|status| status.phase);
-    let finished =
-        |bundle: Option<&Bundle>| bundle.is_none_or(|bundle| phase(bundle).is_some_and(is_finished));
-    let ended = await_condition(server.api::<Bundle>(), &name, finished).await?;
+    let name = name_of(&baseline.metadata);
+    let state = |bundle: Option<&Bundle>| arrival(name, bundle).state;
+    let is_over = |bundle: Option<&Bundle>| state(bundle).is_over();
+    let ended = await_condition(server.api::<Bundle>(), name, is_over).await?;
     let of_app = ListParams::default().labels(&format!("{PIPELINE_LABEL}={APP}"));
     let others = server.list::<Bundle>(&of_app).await?.len() > 1;
-    let verified = ended.as_ref().and_then(phase) == Some(BundlePhase::Verified);
-    if verified && !others && kardinal_promotion::gate_context::version(&baseline.spec) == "1.0.0" {
+    let has_arrived = state(ended.as_ref()) == ArrivalState::Arrived;
+    if has_arrived && !others && kardinal_promotion::gate_context::version(&baseline.spec) == "1.0.0" {
         server.create(&bundle("1.1.0")?, false).await?;
     }
     Ok(())
@@ -227,7 +228,7 @@ mod tests {
         let server = Server { client: client.clone(), namespace: NAMESPACE.to_owned() };
         let gates: Api<PolicyGate> = Api::namespaced(client, POLICIES);
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
-        for (now, told, overrides) in [
+        for (now, is_remarked, overrides) in [
             ("2026-04-10T23:59:59Z", false, 0), // a Friday
             ("2026-04-11T00:00:00Z", true, 1),
             ("2026-04-11T00:30:00Z", false, 1),
@@ -235,7 +236,7 @@ mod tests {
             ("2026-04-13T00:00:00Z", false, 1),
         ] {
             let remarks = ensure_gates(&server, at(now)).await.unwrap();
-            assert_eq!(!remarks.is_empty(), told, "{now}: {remarks:?}");
+            assert_eq!(!remarks.is_empty(), is_remarked, "{now}: {remarks:?}");
             let given = gates.get(WEEKEND).await.unwrap().spec.overrides;
             assert_eq!(given.len(), overrides, "{now}: {given:?}");
             assert!(given.iter().all(|one| one.expires_at.is_some() && one.stage.as_deref() == Some("prod")));

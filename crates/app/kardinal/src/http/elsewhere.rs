@@ -22,7 +22,7 @@ pub(super) async fn tell(web: &Web, urls: &[String], pull_request: Option<u64>) 
         let api: Api<PromotionStep> = Api::namespaced(web.client.clone(), &namespace);
         match api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await {
             Err(kube::Error::Api(status)) if status.code == 404 => {}
-            told => drop(told?),
+            answer => drop(answer?),
         }
     }
     Ok(())

@@ -594,11 +594,12 @@ fn doctor_tells_a_gate_that_guards_nothing_and_a_task_that_nobody_knows() {
     });
     ground.create::<PolicyGate>("default", gate);
     let gates: Api<PolicyGate> = Api::namespaced(ground.client.clone(), "default");
-    let told = json!({
+    let condition = json!({
         "type": "Guards", "status": "False", "reason": "GuardsNothing", "message": "it guards nothing: name one",
         "lastTransitionTime": "2026-04-09T10:00:00Z",
     });
-    let (params, patch) = (PatchParams::default(), Patch::Merge(json!({"status": {"conditions": [told]}})));
+    let (params, patch) =
+        (PatchParams::default(), Patch::Merge(json!({"status": {"conditions": [condition]}})));
     ground.runtime.block_on(gates.patch_status("idle", &params, &patch)).expect("a status");
     let lines = [
         "pipeline my-app: spec.environments[0].steps[1]: steps[1]: `kustomise-set-image` is not a built-in task",

@@ -11,7 +11,7 @@ use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 use serde_json::Value;
 
 use super::object::{Head, Object, SharedFacet};
-use super::{Change, Facet, Knowledge};
+use super::{Change, Facet, Knowledge, Lost};
 
 /// Namespace (empty for cluster scope) and name.
 pub type Name = (String, String);
@@ -27,11 +27,11 @@ pub struct Store {
     scope: Option<KindScope>,
     synced: bool,
     /// Whether it is known how the kind stands: listed, not served, or not to be had for now.
-    settled: bool,
+    attempted: bool,
     /// Whether the server said that it does not serve the kind.
     absent: bool,
     /// Why the watch is not connected. What is stored may be old, then.
-    lost: Option<String>,
+    lost: Option<Lost>,
     /// The newest version that a list or an event brought; what was deleted before it is known to be gone.
     seen: u64,
     objects: RedBlackTreeMapSync<Arc<Name>, Arc<Object>>,
@@ -46,7 +46,7 @@ impl Store {
             gvk,
             scope: None,
             synced: false,
-            settled: false,
+            attempted: false,
             absent: false,
             lost: None,
             seen: 0,
@@ -66,24 +66,24 @@ impl Store {
         match self {
             Store { synced: true, .. } => Knowledge::Listed,
             Store { absent: true, .. } => Knowledge::NotServed,
-            Store { settled: true, .. } => Knowledge::Failed,
+            Store { attempted: true, .. } => Knowledge::Failed,
             _ => Knowledge::Unknown,
         }
     }
 
     /// The first attempt is over; returns whether that is news.
-    pub(crate) fn settle(&mut self) -> bool {
-        !std::mem::replace(&mut self.settled, true)
+    pub(crate) fn mark_attempted(&mut self) -> bool {
+        !std::mem::replace(&mut self.attempted, true)
     }
 
     /// Why nothing is heard of the kind at present; `None` while its watch is connected.
-    pub fn lost(&self) -> Option<&str> {
-        self.lost.as_deref()
+    pub fn lost(&self) -> Option<&Lost> {
+        self.lost.as_ref()
     }
 
     /// The watch has failed, or is connected again.
-    pub(crate) fn set_lost(&mut self, why: Option<String>) {
-        self.lost = why;
+    pub(crate) fn set_lost(&mut self, lost: Option<Lost>) {
+        self.lost = lost;
     }
 
     pub(crate) fn scope(&self) -> Option<KindScope> {
@@ -123,7 +123,7 @@ impl Store {
     ) -> Vec<Change> {
         self.scope = Some(scope);
         self.synced = true;
-        self.settled = true;
+        self.attempted = true;
         self.absent = false;
         self.lost = None;
         self.seen = self.seen.max(version);
@@ -168,14 +168,14 @@ impl Store {
     pub(crate) fn clear(&mut self) -> Vec<Change> {
         let names: Vec<Name> = self.objects.keys().map(|name| Name::clone(name)).collect();
         let changes = names.iter().filter_map(|name| self.take(name)).collect();
-        *self = Store { settled: true, absent: true, ..Store::new(self.gvk.clone()) };
+        *self = Store { attempted: true, absent: true, ..Store::new(self.gvk.clone()) };
         changes
     }
 
     /// Forgets everything that was seen, and that it was: it has to be listed anew.
     pub(crate) fn empty(&mut self) {
         let lost = self.lost.take();
-        *self = Store { settled: self.settled, lost, ..Store::new(self.gvk.clone()) };
+        *self = Store { attempted: self.attempted, lost, ..Store::new(self.gvk.clone()) };
     }
 
     fn put(&mut self, (name, object): (Name, Object)) -> Option<Change> {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::object::{Head, Object, version_of};
 use super::room::{Full, Keeping};
-use super::{Change, KindWatch, Name};
+use super::{Change, KindWatch, Lost, Name};
 use crate::kinds::{Kinds, Resolved};
 
 /// How many objects one list request asks for, at first.
@@ -56,16 +56,16 @@ pub(super) async fn run(
                 backoff = BACKOFF_FIRST;
             }
             Err(error) => {
-                let why = reason(&error);
-                tracing::warn!(kind = %watch.keeping.gvk.kind, error = %why, "watch failed, trying again");
+                let lost = Lost::of(&error);
+                tracing::warn!(kind = %watch.keeping.gvk.kind, error = %lost.why, "watch failed, trying again");
                 watch.write(|store| {
-                    store.set_lost(Some(why));
+                    store.set_lost(Some(lost));
                     // The next list would find the room taken by this one.
                     if has_cause::<Full>(&error) {
                         store.empty();
                     }
                 });
-                if watch.write(|store| store.settle()) {
+                if watch.write(|store| store.mark_attempted()) {
                     tell(&changes, [Change::Kind(watch.keeping.gvk.clone())]);
                 }
                 tokio::time::sleep(backoff).await;
@@ -251,8 +251,16 @@ async fn in_time<T>(answer: impl Future<Output = Result<T, kube::Error>>) -> Res
     }
 }
 
+impl Lost {
+    /// What went wrong with a request.
+    pub(super) fn of(error: &kube::Error) -> Lost {
+        let code = if let kube::Error::Api(status) = error { Some(status.code) } else { None };
+        Lost { why: reason(error), code }
+    }
+}
+
 /// What went wrong, from the outside to the cause: the outermost words alone often name only the library.
-pub(super) fn reason(error: &kube::Error) -> String {
+fn reason(error: &kube::Error) -> String {
     let (mut parts, mut source) = match error {
         kube::Error::Api(status) => (answered(status), None),
         other => (vec![other.to_string()], std::error::Error::source(other)),
@@ -306,6 +314,14 @@ mod tests {
         assert_eq!(refused(500, "", "no\nluck"), "500: no luck");
         assert_eq!(refused(503, "", ""), "503");
         assert_eq!(refused(400, "", &"x".repeat(1000)).len(), REASON_LIMIT);
+    }
+
+    #[test]
+    fn only_an_answer_has_a_code_whatever_the_words_begin_with() {
+        let refused = kube::Error::Api(Box::new(Status { code: 403, ..Status::default() }));
+        assert_eq!(Lost::of(&refused).code, Some(403));
+        let away = kube::Error::Service("403 is no answer".into());
+        assert_eq!(Lost::of(&away).code, None);
     }
 
     fn reason_of(status: Status) -> String {

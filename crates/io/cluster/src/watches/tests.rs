@@ -18,16 +18,16 @@ fn what_is_known_of_a_kind_is_one_of_four() {
     let cases = [
         (None, Knowledge::Unknown, "FFF"),
         (store(|_| {}), Knowledge::Unknown, "FFF"),
-        (store(|store| assert!(store.settle())), Knowledge::Failed, "TFF"),
+        (store(|store| assert!(store.mark_attempted())), Knowledge::Failed, "TFF"),
         (store(|store| drop(store.clear())), Knowledge::NotServed, "TFT"),
         (store(listed), Knowledge::Listed, "TTT"),
     ];
     for (store, known, answers) in cases {
         let view = View { stores: BTreeMap::from([(maps(), store)]) };
         assert_eq!(view.knowledge(&maps()), known);
-        let told = [view.settled(), view.synced(), view.known()];
+        let told = [view.attempted(), view.synced(), view.known()];
         let told: String = told.map(|holds| if holds { 'T' } else { 'F' }).iter().collect();
-        assert_eq!(told, answers, "settled, synced, known of {known:?}");
+        assert_eq!(told, answers, "attempted, synced, known of {known:?}");
         assert_eq!(view.kind(&maps()).is_some(), known == Knowledge::Listed);
     }
 }
@@ -39,8 +39,8 @@ async fn a_kind_that_nobody_watches_is_never_taken_for_absent() {
     let kinds = Arc::new(Kinds::new(client.clone()));
     let (watches, mut changes) = Watches::new(client, kinds, |_, _| Vec::new(), CancellationToken::new());
     let view = watches.view([&maps()]);
-    assert!(!view.settled() && !view.synced() && !view.known() && view.kind(&maps()).is_none());
-    assert_eq!(view.lost([&maps()]), Some("it is not watched"));
+    assert!(!view.attempted() && !view.synced() && !view.known() && view.kind(&maps()).is_none());
+    assert_eq!(view.lost([&maps()]).map(|lost| lost.why).as_deref(), Some("it is not watched"));
     watches.ensure(&maps());
     while !matches!(changes.recv().await.unwrap(), Change::Kind(kind) if kind == maps()) {}
     let view = watches.view([&maps()]);

@@ -9,7 +9,7 @@ use super::{
     pktline::{self, Band, Packet},
     text,
 };
-use crate::error::Failure;
+use crate::{error::Failure, words::barrier};
 
 /// A branch to move. `None` stands for "not there".
 #[derive(Debug, Clone, Copy)]
@@ -96,9 +96,10 @@ pub(crate) fn refusal(why: &str, messages: &str, url: &str) -> Failure {
         return Failure::fault(format!("`{url}` could not take the push: {why}"));
     }
     let said = said(messages);
-    Failure::Refused(format!(
+    let message = format!(
         "`{url}` refused the push: {why}{said}. Allow this user to push to the branch, or let the environment open pull requests"
-    ))
+    );
+    Failure::Refused { message, barrier: barrier(&format!("{why}\n{messages}")) }
 }
 
 /// What hooks printed, on one line.
@@ -126,7 +127,8 @@ mod tests {
             assert!(matches!(refusal(why, "", "u"), Failure::Moved(_)), "{why}");
         }
         for why in ["pre-receive hook declined", "protected branch hook declined", "deletion prohibited"] {
-            let Failure::Refused(text) = refusal(why, "remote: ask\n the owner\n", "u") else {
+            let Failure::Refused { message: text, .. } = refusal(why, "remote: ask\n the owner\n", "u")
+            else {
                 panic!("{why}")
             };
             assert!(text.contains(why) && text.contains("ask; the owner"), "{text}");

@@ -302,7 +302,7 @@ mod tests {
 
     fn problem(pack: &[u8], limits: &Limits) -> String {
         match scan(&mut &*pack, limits) {
-            Err(Failure::Plain(Error::Problem(message))) => message,
+            Err(Failure::Plain(Error::Problem { message, .. })) => message,
             other => panic!("{other:?}"),
         }
     }
@@ -315,7 +315,7 @@ mod tests {
         entry.extend(deflated((0..4).map(|_| vec![0; 1 << 20])));
         let pack = pack_of(&[entry]);
         let mut rest = pack.as_slice();
-        let refused = scan(&mut rest, &Limits::default()).unwrap_err().settle().to_string();
+        let refused = scan(&mut rest, &Limits::default()).unwrap_err().into_error().to_string();
         assert!(refused.contains("943718400 bytes") && refused.contains("--git-object-limit"), "{refused}");
         assert!(pack.len() - rest.len() < 100, "nothing was unpacked to find out");
     }

@@ -43,28 +43,29 @@ impl Snapshot {
         self.damage.lock().unwrap_or_else(PoisonError::into_inner).take().map(Failure::Corrupt)
     }
 
-    fn settle(&self, failure: Failure) -> Error {
+    /// Keeps in mind that the database is damaged; the change gets the error.
+    fn note_damage(&self, failure: Failure) -> Error {
         if let Failure::Corrupt(message) = &failure {
             *self.damage.lock().unwrap_or_else(PoisonError::into_inner) = Some(message.clone());
         }
-        failure.settle()
+        failure.into_error()
     }
 }
 
 impl Tree for Snapshot {
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
         let repo = self.repo.to_thread_local();
-        read(&repo, self.root, path, &self.budget).map_err(|failure| self.settle(failure))
+        read(&repo, self.root, path, &self.budget).map_err(|failure| self.note_damage(failure))
     }
 
     fn list(&self, path: &str) -> Result<Vec<Entry>, Error> {
         let repo = self.repo.to_thread_local();
-        list(&repo, self.root, path, &self.budget).map_err(|failure| self.settle(failure))
+        list(&repo, self.root, path, &self.budget).map_err(|failure| self.note_damage(failure))
     }
 
     fn export(&self, path: &str, to: &Path) -> Result<(), Error> {
         let repo = self.repo.to_thread_local();
-        export(&repo, self.root, path, to).map_err(|failure| self.settle(failure))
+        export(&repo, self.root, path, to).map_err(|failure| self.note_damage(failure))
     }
 
     fn budget(&self) -> &Budget {

@@ -85,13 +85,13 @@ mod tests {
         let (done, text) = printed(&script, &small).await;
         assert!(!done, "{text}");
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 16 << 20);
-        let told = met(&text, &small).unwrap().settle().to_string();
+        let told = met(&text, &small).unwrap().into_error().to_string();
         assert!(told.contains("16777216 bytes") && told.contains("--git-pack-limit"), "{told}");
     }
 
     #[test]
     fn memory_is_told_by_the_object_that_needs_it_where_that_is_known() {
-        let told = |errors: &str| met(errors, &LIMITS).map(|failure| failure.settle().to_string());
+        let told = |errors: &str| met(errors, &LIMITS).map(|failure| failure.into_error().to_string());
         let known =
             told("fatal: Out of memory, malloc failed (tried to allocate 943718401 bytes)\n").unwrap();
         assert!(

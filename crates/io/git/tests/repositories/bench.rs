@@ -189,7 +189,7 @@ impl Change for Broken {
 }
 
 pub(crate) fn failed(message: &str) -> ChangeError {
-    ChangeError { message: message.to_owned(), may_pass: false }
+    ChangeError::problem(message)
 }
 
 pub(crate) fn put(path: &str, content: &[u8]) -> Write {

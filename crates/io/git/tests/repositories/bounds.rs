@@ -40,7 +40,7 @@ fn size(folder: &Path) -> u64 {
 async fn refused(git: &Git, remote: &Remote, commit: &str, words: [&str; 2]) {
     let error = git.read(remote, commit, "README.md").await.unwrap_err();
     assert!(
-        matches!(&error, Error::Problem(text) if words.iter().all(|word| text.contains(word))),
+        matches!(&error, Error::Problem { message: text, .. } if words.iter().all(|word| text.contains(word))),
         "{words:?}: {error:?}"
     );
 }
@@ -94,7 +94,10 @@ async fn a_server_that_turns_dumb_for_the_git_program_brings_nothing() {
             Ok(whole) => git.read(&server.remote(), &whole, "README.md").await.unwrap_err(),
             Err(error) => error,
         };
-        assert!(matches!(&error, Error::Problem(text) if text.contains("smart HTTP")), "{error:?}");
+        assert!(
+            matches!(&error, Error::Problem { message: text, .. } if text.contains("smart HTTP")),
+            "{error:?}"
+        );
         assert_eq!(objects(), 0, "{id}");
         assert!(size(&bench.dir.path().join("cache")) < MIB, "nothing of it is left");
     }

@@ -148,10 +148,10 @@ async fn history_can_be_asked() {
     let missing = "1234567890123456789012345678901234567890";
     assert!(!git.contains(&remote, &second, missing).await.unwrap());
     assert!(matches!(git.contains(&remote, missing, &second).await, Err(Error::NoCommit(_))));
-    assert!(matches!(git.contains(&remote, "main", &second).await, Err(Error::Problem(_))));
+    assert!(matches!(git.contains(&remote, "main", &second).await, Err(Error::Problem { .. })));
     let tree = bench.ask(&["rev-parse", "main^{tree}"]);
-    assert!(matches!(git.read(&remote, &tree, "a").await, Err(Error::Problem(_))));
-    assert!(matches!(git.contains(&remote, &tree, &first).await, Err(Error::Problem(_))));
+    assert!(matches!(git.read(&remote, &tree, "a").await, Err(Error::Problem { .. })));
+    assert!(matches!(git.contains(&remote, &tree, &first).await, Err(Error::Problem { .. })));
     let changes = git.diff(&remote, None, &second, &kardinal_git::Budget::default()).await.unwrap();
     let paths: Vec<_> = changes.iter().map(|change| change.path.as_str()).collect();
     assert_eq!(paths, ["README.md", "a", "env/new/x"]);
@@ -173,7 +173,7 @@ async fn our_own_forge_needs_no_network() {
     assert_eq!(bench.ask(&["rev-parse", "main"]), done.commit);
     assert!(!bench.dir.path().join("cache").exists());
     let error = git.tip(&crate::bench::remote("http://127.0.0.1:1/git/none.git"), "main").await.unwrap_err();
-    assert!(matches!(error, Error::Problem(_)));
+    assert!(matches!(error, Error::Problem { .. }));
 }
 
 #[tokio::test]

@@ -69,12 +69,15 @@ async fn links_and_submodules_are_never_written_through() {
         for content in [Some(b"x".to_vec()), None] {
             let write = Write { path: path.into(), content };
             let error = git.commit(&remote, &order("x", Fixed(vec![write]))).await.unwrap_err();
-            assert!(matches!(&error, Error::Problem(text) if text.contains(named)), "{path}: {error:?}");
+            assert!(
+                matches!(&error, Error::Problem { message: text, .. } if text.contains(named)),
+                "{path}: {error:?}"
+            );
         }
     }
     let tip = git.tip(&remote, "main").await.unwrap().unwrap();
     for path in ["etc/passwd", "values.yaml", "module/x", "dir", "../../etc/passwd"] {
-        assert!(matches!(git.read(&remote, &tip, path).await, Err(Error::Problem(_))), "{path}");
+        assert!(matches!(git.read(&remote, &tip, path).await, Err(Error::Problem { .. })), "{path}");
     }
     assert_eq!(git.read(&remote, &tip, "crlf.txt/x").await.unwrap(), None);
     assert_eq!(git.read(&remote, &tip, "no/such").await.unwrap(), None);
@@ -166,12 +169,12 @@ async fn huge_files_are_refused() {
     let tip = git.tip(&remote, "main").await.unwrap().unwrap();
     let error = git.read(&remote, &tip, "huge").await.unwrap_err();
     assert!(
-        matches!(&error, Error::Problem(text) if text.contains("`huge`") && text.contains("16 MiB")),
+        matches!(&error, Error::Problem { message: text, .. } if text.contains("`huge`") && text.contains("16 MiB")),
         "{error}"
     );
     let write = put("new", &vec![b'x'; (16 << 20) + 1]);
     let error = git.commit(&remote, &order("x", Fixed(vec![write]))).await.unwrap_err();
-    assert!(matches!(&error, Error::Problem(text) if text.contains("`new`")), "{error}");
+    assert!(matches!(&error, Error::Problem { message: text, .. } if text.contains("`new`")), "{error}");
     // A huge neighbour does not matter.
     git.commit(&remote, &order("y", Fixed(vec![put("small", b"x")]))).await.unwrap();
 }
@@ -215,8 +218,8 @@ async fn bad_branch_names_are_refused() {
         ["", "..", "a..b", "-f", "a b", "a\nb", "a~1", "x.lock", "refs/heads/main", "a//b", "/a", "a\0b"]
     {
         let order = branched("x", branch, Fixed(vec![put("x", b"1")]));
-        assert!(matches!(git.commit(&remote, &order).await, Err(Error::Problem(_))), "{branch:?}");
-        assert!(matches!(git.tip(&remote, branch).await, Err(Error::Problem(_))), "{branch:?}");
+        assert!(matches!(git.commit(&remote, &order).await, Err(Error::Problem { .. })), "{branch:?}");
+        assert!(matches!(git.tip(&remote, branch).await, Err(Error::Problem { .. })), "{branch:?}");
     }
 }
 

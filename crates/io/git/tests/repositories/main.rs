@@ -1,6 +1,7 @@
 //! Everything the crate promises, against real repositories and the real git program.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop loudly")]
 
+mod barriers;
 mod bench;
 mod bounds;
 mod crowd;

@@ -193,9 +193,7 @@ impl Change for Interrupted {
         let is_down = self.is_down.swap(false, Ordering::SeqCst);
         Box::pin(async move {
             match is_down {
-                true => {
-                    Err(ChangeError { message: "the other repository is away".to_owned(), may_pass: true })
-                }
+                true => Err(ChangeError::fault("the other repository is away")),
                 false => Ok(vec![put("x", b"ours")]),
             }
         })

@@ -57,7 +57,10 @@ async fn inside() {
     let git = Git::reaching(settings, Policy::cluster(Hosts::default()), None);
     for forbidden in ["127.0.0.1:1", "localhost", "169.254.169.254", "metadata.google.internal"] {
         let error = git.tip(&remote(&format!("http://{forbidden}/a.git")), "main").await.unwrap_err();
-        assert!(matches!(&error, Error::Problem(text) if text.contains("may not be reached")), "{error:?}");
+        assert!(
+            matches!(&error, Error::Problem { message: text, .. } if text.contains("may not be reached")),
+            "{error:?}"
+        );
     }
     let error = git.tip(&remote("http://git.example/a.git"), "main").await.unwrap_err();
     assert!(matches!(&error, Error::Fault { message, .. } if message.contains("502")), "{error:?}");

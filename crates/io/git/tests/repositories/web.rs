@@ -124,7 +124,7 @@ async fn a_pull_request_branch_is_made_once_and_replaced_with_care() {
     assert_eq!(server.take_requests(), ["POST /app.git/git-upload-pack", "POST /app.git/git-receive-pack"]);
     assert_eq!(bench.subjects("kardinal/b/prod"), ["Promote two", "first"]);
     let refused = git.delete_branch(&remote, "kardinal/b/prod", &done.commit).await.unwrap_err();
-    assert!(matches!(refused, Error::Problem(_)), "{refused}");
+    assert!(matches!(refused, Error::Problem { .. }), "{refused}");
     git.delete_branch(&remote, "kardinal/b/prod", &replaced.commit).await.unwrap();
     git.delete_branch(&remote, "kardinal/b/prod", &replaced.commit).await.unwrap();
     assert_eq!(git.tip(&remote, "kardinal/b/prod").await.unwrap(), None);
@@ -147,7 +147,7 @@ async fn ten_orders_at_once_share_a_push() {
         assert_eq!(result.as_ref().unwrap().kind, Outcome::Pushed);
     }
     assert!(matches!(results[10], Err(Error::Change(_))));
-    assert!(matches!(results[11], Err(Error::Problem(_))));
+    assert!(matches!(results[11], Err(Error::Problem { .. })));
     let pushes = server.take_requests();
     assert!(pushes.len() <= 2 && pushes.iter().all(|one| one.ends_with("receive-pack")), "{pushes:?}");
     assert_eq!(bench.subjects("main").len(), 12);
@@ -180,7 +180,7 @@ async fn credentials_are_sent_at_once_and_never_shown() {
         errors.push(bench.git().tip(&remote, "main").await.unwrap_err());
         for error in errors {
             let shown = format!("{error} {error:?} {remote:?}");
-            assert!(matches!(error, Error::Problem(_)), "{shown}");
+            assert!(matches!(error, Error::Problem { .. }), "{shown}");
             assert!(
                 shown.contains("Secret") && !shown.contains("s3cr3t") && !shown.contains("czNjcjN0"),
                 "{shown}"
@@ -205,17 +205,17 @@ async fn trouble_is_sorted() {
             Error::Limited { retry_after, .. } if status == 429 => {
                 assert_eq!(retry_after.unwrap().as_secs(), 7)
             }
-            Error::Problem(_) if !fault => {}
+            Error::Problem { .. } if !fault => {}
             _ => panic!("{status}: {error:?}"),
         }
     }
     server.switches.status.store(0, Ordering::SeqCst);
     let missing = Remote { url: format!("http://{}/nothing.git", server.address), ..remote.clone() };
-    assert!(matches!(bench.git().tip(&missing, "main").await, Err(Error::Problem(_))));
+    assert!(matches!(bench.git().tip(&missing, "main").await, Err(Error::Problem { .. })));
     let no_branch =
         kardinal_git::Order { base: "trunk".into(), branch: "trunk".into(), ..order("x", Broken) };
     let error = bench.git().commit(&remote, &no_branch).await.unwrap_err();
-    assert!(matches!(&error, Error::Problem(text) if text.contains("`trunk`")), "{error}");
+    assert!(matches!(&error, Error::Problem { message: text, .. } if text.contains("`trunk`")), "{error}");
     let unknown = "1234567890123456789012345678901234567890";
     let error = bench.git().read(&remote, unknown, "x").await.unwrap_err();
     assert!(matches!(&error, Error::NoCommit(text) if text.contains(unknown)), "{error}");
@@ -240,7 +240,7 @@ async fn hooks_say_why() {
     let (git, remote) = (bench.git(), server.remote());
     let error = git.commit(&remote, &order("bad", Append("log", "x".into()))).await.unwrap_err();
     assert!(
-        matches!(&error, Error::Problem(text) if text.contains("hook declined") && text.contains("nothing bad here")),
+        matches!(&error, Error::Problem { message: text, .. } if text.contains("hook declined") && text.contains("nothing bad here")),
         "{error}"
     );
     // In a batch only the guilty one fails.
@@ -320,7 +320,7 @@ async fn a_server_of_the_old_protocol_is_served_by_the_git_program() {
     git.delete_branch(&remote, "p/x", &branch.commit).await.unwrap();
     let bad = server.remote_as(Credentials::Token(Secret::new("s3cr3t")));
     let error = git.commit(&bad, &order("four", Append("log", "4".into()))).await.unwrap_err();
-    assert!(matches!(&error, Error::Problem(text) if !text.contains("s3cr3t")), "{error:?}");
+    assert!(matches!(&error, Error::Problem { message: text, .. } if !text.contains("s3cr3t")), "{error:?}");
     bench.fsck();
 }
 
@@ -336,7 +336,7 @@ async fn redirects_stay_on_the_host() {
     let elsewhere = format!("http://{host}:{}/app.git", port.rsplit(':').next().unwrap());
     *server.switches.redirect.lock().unwrap() = Some(("/short".into(), elsewhere));
     let error = bench.git().tip(&short, "main").await.unwrap_err();
-    assert!(matches!(&error, Error::Problem(text) if text.contains("moved")), "{error}");
+    assert!(matches!(&error, Error::Problem { message: text, .. } if text.contains("moved")), "{error}");
 }
 
 #[tokio::test]
@@ -435,9 +435,9 @@ async fn a_certificate_must_be_trusted() {
     assert_eq!(done.kind, Outcome::Pushed);
     let doubtful = Remote { ca: None, ..trusted.clone() };
     let error = git.tip(&doubtful, "main").await.unwrap_err();
-    assert!(matches!(&error, Error::Problem(text) if text.contains("CA")), "{error:?}");
+    assert!(matches!(&error, Error::Problem { message: text, .. } if text.contains("CA")), "{error:?}");
     let garbage = Remote { ca: Some(b"garbage".to_vec()), ..trusted };
-    assert!(matches!(git.tip(&garbage, "main").await, Err(Error::Problem(_))));
+    assert!(matches!(git.tip(&garbage, "main").await, Err(Error::Problem { .. })));
 }
 
 /// Puts TLS with a certificate of its own in front of a server: the address and the certificate.
@@ -513,7 +513,10 @@ async fn a_repository_with_an_object_beyond_the_limit_is_refused_and_a_higher_li
         kardinal_git::Git::new(kardinal_git::Settings { limits, ..bench.settings() })
     };
     let error = with(1 << 20, 1 << 30).read(&server.remote(), &tip, "README.md").await.unwrap_err();
-    assert!(matches!(&error, Error::Problem(text) if text.contains("2097152 bytes")), "{error}");
+    assert!(
+        matches!(&error, Error::Problem { message: text, .. } if text.contains("2097152 bytes")),
+        "{error}"
+    );
     let error = with(64 << 20, 0).read(&server.remote(), &tip, "README.md").await;
     assert!(error.is_ok(), "small answers are within what may come besides a pack");
     let read = with(64 << 20, 1 << 30).read(&server.remote(), &tip, "zeros").await.unwrap().unwrap();
@@ -538,9 +541,12 @@ async fn a_name_that_leads_to_a_forbidden_address_is_a_problem_and_no_fault() {
     let git = kardinal_git::Git::reaching(bench.settings(), policy, Some(std::sync::Arc::new(NoWay)));
     let error = git.tip(&remote("https://rebinding.example/a.git"), "main").await.unwrap_err();
     assert!(
-        matches!(&error, Error::Problem(text) if text.starts_with("`rebinding.example` may not")),
+        matches!(&error, Error::Problem { message: text, .. } if text.starts_with("`rebinding.example` may not")),
         "{error:?}"
     );
     let error = git.tip(&remote("ssh://git@10.0.0.1/a.git"), "main").await.unwrap_err();
-    assert!(matches!(&error, Error::Problem(text) if text.contains("`ssh-privatekey`")), "{error:?}");
+    assert!(
+        matches!(&error, Error::Problem { message: text, .. } if text.contains("`ssh-privatekey`")),
+        "{error:?}"
+    );
 }

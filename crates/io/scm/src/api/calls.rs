@@ -75,7 +75,7 @@ impl Api {
         let what = format!("commit `{sha}`");
         match self.must_on("create_status", doing, &what, Method::POST, url, Some(body)).await {
             // Forges say it in many ways that they have no such commit.
-            Err(Error::Problem(_) | Error::Fault { .. }) if self.lacks_commit(sha).await => {
+            Err(Error::Problem { .. } | Error::Fault { .. }) if self.lacks_commit(sha).await => {
                 Err(Error::Absent(format!("{what} is not there (yet) in {}", self.repository())))
             }
             answer => answer.map(drop),

@@ -26,7 +26,7 @@ impl Gitea {
         let url = self.api.in_repository(&["labels"]);
         let known: Vec<LabelWire> = match self.api.all("list_labels", "read labels", &url).await {
             Ok(known) => known,
-            Err(Error::Problem(problem)) => return Ok(left_out(names, &problem)),
+            Err(Error::Problem { message: problem, .. }) => return Ok(left_out(names, &problem)),
             Err(fault) => return Err(fault),
         };
         let mut ids = Vec::new();
@@ -40,7 +40,9 @@ impl Gitea {
                 self.api.must("create_label", "create labels", Method::POST, url.clone(), Some(body)).await;
             match created {
                 Ok(answer) => ids.push(answer.json::<LabelWire>()?.id),
-                Err(Error::Problem(problem)) => ids.extend(left_out(std::slice::from_ref(name), &problem)),
+                Err(Error::Problem { message: problem, .. }) => {
+                    ids.extend(left_out(std::slice::from_ref(name), &problem))
+                }
                 Err(fault) => return Err(fault),
             }
         }
@@ -56,7 +58,7 @@ impl Gitea {
         let url = self.api.issue(number, &["labels"]);
         let body = json!({ "labels": ids });
         match self.api.must("add_labels", "add labels", Method::POST, url, Some(body)).await {
-            Err(Error::Problem(problem)) => {
+            Err(Error::Problem { message: problem, .. }) => {
                 left_out(names, &problem);
                 Ok(())
             }

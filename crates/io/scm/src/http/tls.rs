@@ -17,7 +17,7 @@ pub(super) fn config(ca: Option<&[u8]>) -> Result<ClientConfig, Error> {
     }
     roots.add_parsable_certificates(system.certs);
     let unusable = |what: String| {
-        Error::Problem(format!(
+        Error::problem(format!(
             "the certificate authority in the Secret that `spec.git.secretRef` names cannot be used: {what}; \
              `ca.crt` must hold PEM certificates"
         ))

@@ -50,7 +50,7 @@ fn promotion(head: &str) -> NewPullRequest {
 #[track_caller]
 fn problem<T>(result: Result<T, Error>) -> String {
     match result {
-        Err(Error::Problem(message)) => message,
+        Err(Error::Problem { message, .. }) => message,
         Err(fault) => panic!("expected a Problem, got {fault:?}"),
         Ok(_) => panic!("expected a Problem, got success"),
     }

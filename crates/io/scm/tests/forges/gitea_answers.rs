@@ -103,7 +103,10 @@ async fn switched_off_pull_requests_are_a_problem() {
     .await;
     let forge = open(GitProvider::Gitea, &server.repository(), &token(), None, &http()).unwrap();
     let error = forge.create(&promotion()).await.unwrap_err();
-    assert!(matches!(&error, Error::Problem(message) if message.contains("pull requests")), "{error:?}");
+    assert!(
+        matches!(&error, Error::Problem { message, .. } if message.contains("pull requests")),
+        "{error:?}"
+    );
 }
 
 #[tokio::test]
@@ -116,7 +119,7 @@ async fn a_conflict_is_told_apart_from_other_refusals_to_merge() {
         Error::Conflict { certain: true, .. } => "conflict",
         Error::Conflict { certain: false, .. } => "perhaps",
         Error::Fault { .. } => "fault",
-        Error::Problem(_) => "problem",
+        Error::Problem { .. } => "problem",
         Error::Limited { .. } => "limited",
         Error::Absent(_) => "absent",
     };

@@ -61,7 +61,7 @@ fn already_exists() -> Say {
 #[track_caller]
 fn problem(error: Error) -> String {
     match error {
-        Error::Problem(message) => message,
+        Error::Problem { message, .. } => message,
         other => panic!("expected a Problem, got {other:?}"),
     }
 }
@@ -434,7 +434,7 @@ async fn a_conflict_is_what_the_forge_has_found_and_not_a_word() {
         .await;
         let error = forge(&server).merge(5, "1111", "main").await.unwrap_err();
         assert_eq!(matches!(error, Error::Conflict { certain: true, .. }), is_conflict, "{error:?}");
-        assert!(is_conflict || matches!(error, Error::Problem(_)), "{error:?}");
+        assert!(is_conflict || matches!(error, Error::Problem { .. }), "{error:?}");
     }
 }
 

@@ -167,7 +167,10 @@ async fn a_token_never_follows_to_another_host() {
         forge(&server).find(HEAD, "main", MARKER, None).await.unwrap_err(),
         forge(&server).comment(5, "hello").await.unwrap_err(),
     ] {
-        assert!(matches!(&error, Error::Problem(message) if message.contains("spec.git.url")), "{error:?}");
+        assert!(
+            matches!(&error, Error::Problem { message, .. } if message.contains("spec.git.url")),
+            "{error:?}"
+        );
     }
     assert_eq!(thief.asked().len(), 0);
 }
@@ -210,7 +213,7 @@ async fn many_calls_at_once_share_the_connections_of_a_host() {
 fn a_token_with_a_line_break_is_a_problem_that_does_not_show_it() {
     let broken = Credentials::Token(Secret::new("abc\ndef"));
     let error = open(GitProvider::Gitea, "https://git.example/a/b", &broken, None, &http()).err().unwrap();
-    assert!(matches!(&error, Error::Problem(_)) && !error.to_string().contains("abc"), "{error:?}");
+    assert!(matches!(&error, Error::Problem { .. }) && !error.to_string().contains("abc"), "{error:?}");
 }
 
 /// A server with a certificate that no system trusts; returns its URL and the authority in PEM.
@@ -253,7 +256,7 @@ async fn a_private_authority_is_trusted_only_where_it_is_named() {
     assert!(message.contains("certificate"), "{message}");
     for broken in ["", "nonsense", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
         let error = open(GitProvider::Github, &url, &token(), Some(broken.as_bytes()), &http).err().unwrap();
-        assert!(matches!(&error, Error::Problem(message) if message.contains("ca.crt")), "{error:?}");
+        assert!(matches!(&error, Error::Problem { message, .. } if message.contains("ca.crt")), "{error:?}");
     }
 }
 
@@ -263,7 +266,7 @@ async fn on_a_cluster_a_forge_on_loopback_is_not_asked() {
     let policy = kardinal_reach::Policy::cluster(kardinal_reach::Hosts::default());
     let forge = with(&Http::reaching(settings(), None, policy, None), &server);
     match forge.find(HEAD, "main", MARKER, None).await.unwrap_err() {
-        Error::Problem(message) => assert!(message.contains("--allowed-hosts"), "{message}"),
+        Error::Problem { message, .. } => assert!(message.contains("--allowed-hosts"), "{message}"),
         other => panic!("{other:?}"),
     }
     assert!(server.asked().is_empty());

@@ -116,7 +116,7 @@ async fn a_body_without_our_marker_is_not_ours() {
     world.forge.update(7, &changes).await.unwrap();
     let told = world.forge.create(&new()).await;
     assert!(
-        matches!(&told, Err(Error::Problem(message)) if message.contains("has lost the line")),
+        matches!(&told, Err(Error::Problem { message, .. }) if message.contains("has lost the line")),
         "{told:?}"
     );
 }
@@ -267,5 +267,5 @@ async fn an_address_that_is_no_place_is_refused_without_its_password() {
     let world = World::new().await;
     let client = world.objects.clone().into_client();
     let told = Local::new(client, "https://u:s3cret@github.com/o/r.git").err().expect("refused");
-    assert!(matches!(&told, Error::Problem(message) if !message.contains("s3cret")), "{told:?}");
+    assert!(matches!(&told, Error::Problem { message, .. } if !message.contains("s3cret")), "{told:?}");
 }

@@ -1,5 +1,6 @@
 //! Every forge, against a real server where one can run and against recorded answers elsewhere.
 
+mod barriers;
 mod gitea;
 mod gitea_answers;
 mod github;

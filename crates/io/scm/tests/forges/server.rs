@@ -162,6 +162,8 @@ pub(crate) fn fault(error: Error) -> (String, Option<Duration>) {
         Error::Fault { message, retry_after } => (message, retry_after),
         Error::Limited { message, retry_after } => (message, Some(retry_after)),
         Error::Absent(message) => (message, None),
-        problem @ (Error::Problem(_) | Error::Conflict { .. }) => panic!("expected a Fault, got {problem:?}"),
+        problem @ (Error::Problem { .. } | Error::Conflict { .. }) => {
+            panic!("expected a Fault, got {problem:?}")
+        }
     }
 }

@@ -265,6 +265,36 @@ pub struct BundleStatus {
     /// The Bundle that was made last to bring an environment back from this one, for each environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rollbacks: BTreeMap<String, String>,
+    /// How it failed: the message of the condition `Ready` as data. Absent unless a step has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<BundleFailure>,
+}
+
+/// How a Bundle failed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BundleFailure {
+    /// The environments that had failed when the Bundle ended; their entries in `status.environments` tell why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environments: Vec<String>,
+    /// The environments that cannot go back to what they had before, because the Bundle that brought it was deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deleted_predecessors: Vec<DeletedPredecessor>,
+}
+
+/// What an environment had before and cannot go back to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletedPredecessor {
+    /// The environment.
+    pub environment: String,
+    /// The Bundle that brought it, which was deleted.
+    pub bundle: String,
+    /// How people call what that Bundle carried.
+    pub version: String,
+    /// How people call what the environment goes back to instead. Absent: it keeps what has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead: Option<String>,
 }
 
 /// The record of one environment.

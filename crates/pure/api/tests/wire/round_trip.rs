@@ -95,7 +95,9 @@ fn fields_that_the_manifests_do_not_show() {
            provenance: {rollbackOf: b}, intent: {target: prod, skip: [staging]}}, \
            status: {phase: SkipDenied, observedGeneration: 1, waits: [{on: pull-request, reason: Review, \
            subject: {kind: PullRequest, name: 'PR #1', url: u}, who: person, detail: d, values: [{name: environment, value: prod}], \
-           until: '2026-04-09T10:00:00Z', deadline: '2026-04-09T10:00:00Z', basis: b}]}}",
+           until: '2026-04-09T10:00:00Z', deadline: '2026-04-09T10:00:00Z', basis: b}], failure: {environments: [prod, qa], \
+           deletedPredecessors: [{environment: prod, bundle: c, version: '1', instead: '0'}, \
+           {environment: qa, bundle: c, version: '1'}]}}}",
     );
     check::<PolicyGate>(
         "{apiVersion: kardinal.io/v1alpha1, kind: PolicyGate, metadata: {name: a}, spec: {expression: 'true', \

@@ -143,8 +143,8 @@ fn some_fields_never_change() {
     ];
     for (group, kind, old, new, expected) in table {
         let kind = super::kind(group, "v1", kind).unwrap();
-        let told: Vec<String> = validate(kind, &new, Some(&old)).iter().map(ToString::to_string).collect();
-        assert_eq!(told, [expected]);
+        let errors: Vec<String> = validate(kind, &new, Some(&old)).iter().map(ToString::to_string).collect();
+        assert_eq!(errors, [expected]);
         assert!(validate(kind, &old, Some(&old)).is_empty());
     }
 }

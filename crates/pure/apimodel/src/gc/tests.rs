@@ -26,7 +26,7 @@ fn chain(world: &mut World, block: bool, hold: bool) {
         leaf["metadata"]["finalizers"] = json!(["example.com/hold"]);
     }
     world.ok(&format!("POST {CM}"), leaf);
-    world.settle();
+    world.run_housekeeping();
     assert_eq!(world.names(CM).len(), 3);
 }
 
@@ -36,7 +36,7 @@ fn background_deletion_cascades() {
     chain(&mut world, true, false);
     world.ok(&format!("DELETE {CM}/top?propagationPolicy=Background"), Value::Null);
     assert_eq!(world.names(CM), ["default/leaf", "default/middle"], "the owner goes at once");
-    world.settle();
+    world.run_housekeeping();
     assert!(world.names(CM).is_empty());
 }
 
@@ -46,13 +46,13 @@ fn foreground_deletion_waits_for_blocking_dependents() {
     chain(&mut world, true, true);
     let answer = world.ok(&format!("DELETE {CM}/top?propagationPolicy=Foreground"), Value::Null);
     assert_eq!(answer["metadata"]["finalizers"], json!(["foregroundDeletion"]));
-    world.settle();
+    world.run_housekeeping();
     assert_eq!(world.names(CM).len(), 3, "the held leaf holds the whole chain");
     for name in ["top", "middle", "leaf"] {
         assert!(world.must(&format!("{CM}/{name}"))["metadata"]["deletionTimestamp"].is_string(), "{name}");
     }
     world.ok(&format!("MERGE {CM}/leaf"), json!({"metadata": {"finalizers": null}}));
-    world.settle();
+    world.run_housekeeping();
     assert!(world.names(CM).is_empty());
     let gone: Vec<&str> =
         world.history.iter().filter(|c| c.new.is_none()).map(|c| c.key.name.as_str()).collect();
@@ -64,7 +64,7 @@ fn foreground_deletion_does_not_wait_for_the_others() {
     let mut world = World::new();
     chain(&mut world, false, true);
     world.ok(&format!("DELETE {CM}/top?propagationPolicy=Foreground"), Value::Null);
-    world.settle();
+    world.run_housekeeping();
     assert_eq!(world.names(CM), ["default/leaf"], "only the held leaf is left");
 }
 
@@ -74,7 +74,7 @@ fn orphans_lose_the_reference_and_stay() {
     chain(&mut world, true, false);
     let answer = world.ok(&format!("DELETE {CM}/top?propagationPolicy=Orphan"), Value::Null);
     assert_eq!(answer["metadata"]["finalizers"], json!(["orphan"]));
-    world.settle();
+    world.run_housekeeping();
     assert_eq!(world.names(CM), ["default/leaf", "default/middle"]);
     assert!(world.must(&format!("{CM}/middle"))["metadata"].get("ownerReferences").is_none());
     assert_eq!(world.must(&format!("{CM}/leaf"))["metadata"]["ownerReferences"].as_array().unwrap().len(), 1);
@@ -90,7 +90,7 @@ fn an_object_lives_while_one_owner_does() {
     let two = world.ok(&format!("POST {CM}"), config_map("two"));
     world.ok(&format!("POST {CM}"), owned("child", &[reference(&one, false), reference(&two, false)]));
     world.ok(&format!("DELETE {CM}/one"), Value::Null);
-    world.settle();
+    world.run_housekeeping();
     let child = world.must(&format!("{CM}/child"));
     assert_eq!(
         child["metadata"]["ownerReferences"],
@@ -98,7 +98,7 @@ fn an_object_lives_while_one_owner_does() {
         "the dangling one is dropped"
     );
     world.ok(&format!("DELETE {CM}/two"), Value::Null);
-    world.settle();
+    world.run_housekeeping();
     assert!(world.names(CM).is_empty());
 }
 
@@ -119,11 +119,11 @@ fn owners_are_known_by_uid_and_place() {
     let mut role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "c"}});
     role["metadata"]["ownerReferences"] = json!([reference(&owner, false)]);
     world.ok("POST /apis/rbac.authorization.k8s.io/v1/clusterroles", role);
-    world.settle();
+    world.run_housekeeping();
     assert_eq!(world.names(CM), ["default/cluster-owner", "default/owner", "default/unserved-owner"]);
     assert!(world.names(other).is_empty(), "a reference across namespaces leads nowhere");
     world.ok(&format!("DELETE {CM}/owner"), Value::Null);
-    world.settle();
+    world.run_housekeeping();
     let roles = world.names("/apis/rbac.authorization.k8s.io/v1/clusterroles");
     assert_eq!(roles, ["c"], "a namespaced owner of a cluster-scoped object cannot be judged");
 }
@@ -136,10 +136,10 @@ fn custom_resources_own_and_are_owned() {
     let mut beta = reference(&top, true);
     beta["apiVersion"] = json!("example.com/v1beta1");
     world.ok(&format!("POST {CM}"), owned("child", &[beta]));
-    world.settle();
+    world.run_housekeeping();
     assert_eq!(world.names(CM), ["default/child"], "any served version names the owner");
     world.ok(&format!("DELETE {WIDGETS}/top"), Value::Null);
-    world.settle();
+    world.run_housekeeping();
     assert!(world.names(CM).is_empty());
 }
 
@@ -149,6 +149,6 @@ fn a_new_collector_finds_what_was_left_undone() {
     chain(&mut world, true, false);
     world.ok(&format!("DELETE {CM}/top"), Value::Null);
     world.collector = super::Collector::new(&world.model);
-    world.settle();
+    world.run_housekeeping();
     assert!(world.names(CM).is_empty());
 }

@@ -1,4 +1,4 @@
-//! What a write of a CustomResourceDefinition does besides storing it: settle its status, and serve its kind.
+//! What a write of a CustomResourceDefinition does besides storing it: decide its status, and serve its kind.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl Work<'_> {
         self.objects(CRD_RESOURCE, "")
     }
 
-    /// Stores a CRD, settles its status in a second step as kube's controllers do, and serves it.
+    /// Stores a CRD, decides its status in a second step as kube's controllers do, and serves it.
     pub(super) fn put_crd(
         &mut self,
         place: &Place,
@@ -35,19 +35,19 @@ impl Work<'_> {
         }
         let definition = Arc::clone(&place.definition);
         let stored = self.put(key.clone(), &definition, old, object);
-        let settled = self.settle_crd(&key, &definition);
-        self.serve_crd(settled.as_ref().unwrap_or(&stored));
+        let updated = self.update_crd_status(&key, &definition);
+        self.serve_crd(updated.as_ref().unwrap_or(&stored));
         Ok(stored)
     }
 
-    fn settle_crd(&mut self, key: &Key, definition: &Definition) -> Option<Arc<Object>> {
+    fn update_crd_status(&mut self, key: &Key, definition: &Definition) -> Option<Arc<Object>> {
         let current = self.get(key)?;
         if current.terminating() {
             return None;
         }
         let before = current.value();
         let mut value = before.clone();
-        if !conditions::settle(&mut value, &self.crds(), self.now) {
+        if !conditions::update_status(&mut value, &self.crds(), self.now) {
             return None;
         }
         let manager = Manager {
@@ -78,12 +78,12 @@ impl Work<'_> {
         let Some(definition) = self.batch.registry.get(CRD_RESOURCE).cloned() else { return };
         for other in self.crds() {
             let value = other.value();
-            let refused = conditions::condition(&value, "NamesAccepted") == Some("False");
+            let refused = conditions::condition(&value, "NamesAccepted") == Some(conditions::FALSE);
             let same_group = text(value.get("spec").unwrap_or(&Value::Null), "group") == group;
             if refused && same_group {
                 let key = Key::new(CRD_RESOURCE, "", other.name());
-                if let Some(settled) = self.settle_crd(&key, &definition) {
-                    self.serve_crd(&settled);
+                if let Some(updated) = self.update_crd_status(&key, &definition) {
+                    self.serve_crd(&updated);
                 }
             }
         }

@@ -136,7 +136,7 @@ impl Work<'_> {
             conditions::set_condition(
                 &mut new,
                 "Terminating",
-                "True",
+                conditions::TRUE,
                 "InstanceDeletionPending",
                 message,
                 self.now,

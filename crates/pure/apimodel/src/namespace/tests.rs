@@ -45,7 +45,7 @@ fn termination_removes_the_content_first() {
         "configmaps \"late\" is forbidden: unable to create new content in namespace n because it is being terminated"
     );
     assert_eq!(status.causes[0].reason, "NamespaceTerminating");
-    world.settle();
+    world.run_housekeeping();
     assert_eq!(world.names(&inside), ["n/held"]);
     let stuck = world.must(&format!("{ALL}/n"));
     let says = |kind: &str| {
@@ -61,7 +61,7 @@ fn termination_removes_the_content_first() {
         "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
     );
     world.ok(&format!("MERGE {inside}/held"), json!({"metadata": {"finalizers": null}}));
-    world.settle();
+    world.run_housekeeping();
     assert_eq!(world.get(&format!("{ALL}/n")), None);
 }
 
@@ -70,7 +70,7 @@ fn an_empty_namespace_goes_at_once_and_can_come_back() {
     let mut world = World::new();
     world.ok(&format!("POST {ALL}"), namespace("n"));
     world.ok(&format!("DELETE {ALL}/n"), Value::Null);
-    world.settle();
+    world.run_housekeeping();
     assert_eq!(world.get(&format!("{ALL}/n")), None);
     world.ok(&format!("POST {ALL}"), namespace("n"));
     world.ok(&format!("POST {ALL}/n/configmaps"), config_map("a"));

@@ -9,8 +9,14 @@ use serde_json::{Map, Value, json};
 use crate::meta;
 use crate::object::{Object, text};
 
+/// The words of Kubernetes for whether a condition holds. The planners have a type for them; this crate is the API server's
+/// and knows no planner.
+pub const TRUE: &str = "True";
+/// See [`TRUE`].
+pub const FALSE: &str = "False";
+
 /// Decides names and conditions of `crd` among the other CRDs of its group; true if the status changed.
-pub fn settle(crd: &mut Value, others: &[Arc<Object>], now: Timestamp) -> bool {
+pub fn update_status(crd: &mut Value, others: &[Arc<Object>], now: Timestamp) -> bool {
     let before = crd.get("status").cloned();
     let group = crd.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();
     let own = text(crd.get("metadata").unwrap_or(&Value::Null), "name");
@@ -22,22 +28,22 @@ pub fn settle(crd: &mut Value, others: &[Arc<Object>], now: Timestamp) -> bool {
     };
     let conflict = accept(&requested, &mut accepted, &resources, &kinds);
     let (status, reason, message) = match &conflict {
-        None => ("True", "NoConflicts", "no conflicts found"),
-        Some((reason, message)) => ("False", *reason, message.as_str()),
+        None => (TRUE, "NoConflicts", "no conflicts found"),
+        Some((reason, message)) => (FALSE, *reason, message.as_str()),
     };
     set_condition(crd, "NamesAccepted", status, reason, message, now);
-    let was_established = condition(crd, "Established") == Some("True");
+    let was_established = holds(crd, "Established");
     if conflict.is_none() && !was_established {
         set_condition(
             crd,
             "Established",
-            "True",
+            TRUE,
             "InitialNamesAccepted",
             "the initial names have been accepted",
             now,
         );
     } else if !was_established {
-        set_condition(crd, "Established", "False", "NotAccepted", "not all names are accepted", now);
+        set_condition(crd, "Established", FALSE, "NotAccepted", "not all names are accepted", now);
     }
     meta::child_map(crd, "status").insert("acceptedNames".into(), Value::Object(accepted));
     before.as_ref() != crd.get("status")
@@ -47,6 +53,11 @@ pub fn settle(crd: &mut Value, others: &[Arc<Object>], now: Timestamp) -> bool {
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
     let list = object.pointer("/status/conditions").and_then(Value::as_array)?;
     list.iter().find(|c| text(c, "type") == kind).map(|c| text(c, "status"))
+}
+
+/// Whether one condition is true.
+pub fn holds(object: &Value, kind: &str) -> bool {
+    condition(object, kind) == Some(TRUE)
 }
 
 /// Sets one condition in `status.conditions`; the transition time moves only when the status does.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::conditions::holds;
 use super::{Definition, Scale, Shape, Version, compare_versions};
 use crate::builtin::NameRule;
 use crate::meta;
@@ -57,12 +58,7 @@ fn versions(crd: &Value) -> impl Iterator<Item = &Value> {
 
 /// The kind of an established CRD; versions whose text did not change are taken over from `before`.
 pub fn established(crd: &Value, before: Option<&Definition>) -> Option<Definition> {
-    let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
-    let established = conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| text(condition, "type") == "Established" && text(condition, "status") == "True");
-    if !established {
+    if !holds(crd, "Established") {
         return None;
     }
     let mut errors = Vec::new();
@@ -432,13 +428,8 @@ fn stored_version_problems(crd: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn immutable_problems(crd: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    let conditions = old.pointer("/status/conditions").and_then(Value::as_array);
-    let established = conditions
-        .into_iter()
-        .flatten()
-        .any(|c| text(c, "type") == "Established" && text(c, "status") == "True");
     let mut fields = vec![("/spec/group", "spec.group"), ("/spec/names/plural", "spec.names.plural")];
-    if established {
+    if holds(old, "Established") {
         fields.push(("/spec/scope", "spec.scope"));
         fields.push(("/spec/names/kind", "spec.names.kind"));
     }

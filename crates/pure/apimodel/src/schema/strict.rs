@@ -98,13 +98,13 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let length = self.0.path.len();
         let mut seen = BTreeSet::new();
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         while let Some(key) = map.next_key::<String>()? {
             if length > 0 {
                 self.0.path.push('.');
             }
             self.0.path.push_str(&key);
-            if !seen.insert(key.clone()) && told.insert(key) {
+            if !seen.insert(key.clone()) && reported.insert(key) {
                 self.0.found.push(self.0.path.clone());
             }
             map.next_value_seed(Node(self.0))?;

@@ -680,10 +680,13 @@ fn strict_decoding_names_unknown_and_duplicate_fields() {
 fn names_may_be_restricted() {
     let root = json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}}}});
     let schema = Schema::from_openapi(&root).unwrap();
-    let told = validate(&schema, &json!({"metadata": {"name": "long", "labels": {"a": 1}}}), None);
-    let told: Vec<String> = told.iter().map(ToString::to_string).collect();
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told.contains(&"metadata.name: Too long: may not be more than 3 bytes".to_owned()), "{told:?}");
+    let errors = validate(&schema, &json!({"metadata": {"name": "long", "labels": {"a": 1}}}), None);
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    assert!(
+        errors.contains(&"metadata.name: Too long: may not be more than 3 bytes".to_owned()),
+        "{errors:?}"
+    );
 }
 
 fn arbitrary_json() -> impl Strategy<Value = Value> {

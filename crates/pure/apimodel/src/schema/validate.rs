@@ -197,13 +197,13 @@ impl Check {
     fn junctors(&mut self, checks: &Checks, value: &Value, path: &Path<'_>) {
         let empty = Value::from("");
         let quoted = || go::quote(&path.to_string());
-        let mut told = Vec::new();
+        let mut errors = Vec::new();
         if !checks.any_of.is_empty() {
             let (passed, best) = branches(&checks.any_of, value, path);
             if passed == 0 {
                 let detail = format!("{} must validate at least one schema (anyOf)", quoted());
-                told.push(FieldError::invalid("", &empty, &detail));
-                told.extend(best);
+                errors.push(FieldError::invalid("", &empty, &detail));
+                errors.extend(best);
             }
         }
         if !checks.one_of.is_empty() {
@@ -214,8 +214,8 @@ impl Check {
                     n => format!("Found {n} valid alternatives"),
                 };
                 let detail = format!("{} must validate one and only one schema (oneOf). {found}", quoted());
-                told.push(FieldError::invalid("", &empty, &detail));
-                told.extend(best);
+                errors.push(FieldError::invalid("", &empty, &detail));
+                errors.extend(best);
             }
         }
         let failing: Vec<Vec<FieldError>> = checks
@@ -227,14 +227,14 @@ impl Check {
         if !failing.is_empty() {
             let none = if failing.len() == checks.all_of.len() { ". None validated" } else { "" };
             let detail = format!("{} must validate all the schemas (allOf){none}", quoted());
-            told.extend(failing.into_iter().flatten());
-            told.push(FieldError::invalid("", &empty, &detail));
+            errors.extend(failing.into_iter().flatten());
+            errors.push(FieldError::invalid("", &empty, &detail));
         }
         if checks.not.as_ref().is_some_and(|not| branch_errors(not, value, path).is_empty()) {
             let detail = format!("{} must not validate the schema (not)", quoted());
-            told.push(FieldError::invalid("", &empty, &detail));
+            errors.push(FieldError::invalid("", &empty, &detail));
         }
-        self.errors.append(&mut told);
+        self.errors.append(&mut errors);
     }
 
     fn object(&mut self, schema: &Schema, map: &Map<String, Value>, old: Option<&Value>, path: &Path<'_>) {
@@ -282,10 +282,10 @@ impl Check {
 
     fn duplicates(&mut self, values: impl Iterator<Item = Value>, path: &Path<'_>) {
         let mut seen = BTreeSet::new();
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         for (index, value) in values.enumerate() {
             let text = value.to_string();
-            if !seen.insert(text.clone()) && told.insert(text) {
+            if !seen.insert(text.clone()) && reported.insert(text) {
                 self.errors.push(FieldError::duplicate(path.index(index), &value));
             }
         }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::age::{age_since, human_duration};
 use super::{definition, pod};
+use crate::registry::conditions::{TRUE, condition, holds};
 
 /// Makes the cells of one object.
 pub(super) type Printer = fn(&Value, Timestamp) -> Vec<Value>;
@@ -362,10 +363,8 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn node(object: &Value, now: Timestamp) -> Vec<Value> {
-    let conditions = list(object, "/status/conditions");
-    let ready = conditions.iter().find(|c| text(c, "/type") == "Ready").map(|c| text(c, "/status"));
-    let mut status = match ready {
-        Some("True") => "Ready",
+    let mut status = match condition(object, "Ready") {
+        Some(TRUE) => "Ready",
         Some(_) => "NotReady",
         None => "Unknown",
     }
@@ -488,10 +487,7 @@ fn job(object: &Value, now: Timestamp) -> Vec<Value> {
         let end = instant("/status/completionTime").unwrap_or(now);
         human_duration(end.as_second() - start.as_second())
     });
-    let has = |ty: &str| {
-        let conditions = list(object, "/status/conditions");
-        conditions.iter().any(|c| text(c, "/type") == ty && text(c, "/status") == "True")
-    };
+    let has = |kind: &str| holds(object, kind);
     let status = match () {
         () if has("Complete") => "Complete",
         () if has("Failed") => "Failed",

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::age::age_since;
 use super::builtin::{age, count, list, name, text};
+use crate::registry::conditions::holds;
 
 /// The cells of a Pod, in the order of its column definitions.
 pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
@@ -18,7 +19,7 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     let gates = if gates.is_empty() {
         "<none>".to_owned()
     } else {
-        let met = gates.iter().filter(|gate| has_condition(pod, text(gate, "/conditionType"))).count();
+        let met = gates.iter().filter(|gate| holds(pod, text(gate, "/conditionType"))).count();
         format!("{met}/{}", gates.len())
     };
     vec![
@@ -61,7 +62,7 @@ fn summarise(pod: &Value) -> Summary {
     let sidecars = sidecars(pod);
     summary.total += sidecars.len();
     let initializing = init_containers(pod, &sidecars, &mut summary);
-    if !initializing || has_condition(pod, "Initialized") {
+    if !initializing || holds(pod, "Initialized") {
         containers(pod, &sidecars, &mut summary);
     }
     if pod.pointer("/metadata/deletionTimestamp").is_some() {
@@ -81,11 +82,6 @@ fn sidecars(pod: &Value) -> Vec<&str> {
         .filter(|container| text(container, "/restartPolicy") == "Always")
         .map(|container| text(container, "/name"))
         .collect()
-}
-
-fn has_condition(pod: &Value, ty: &str) -> bool {
-    let conditions = list(pod, "/status/conditions");
-    conditions.iter().any(|c| text(c, "/type") == ty && text(c, "/status") == "True")
 }
 
 fn count_restarts(status: &Value, summary: &mut Summary) {
@@ -155,7 +151,7 @@ fn containers(pod: &Value, sidecars: &[&str], summary: &mut Summary) {
         }
     }
     if summary.reason == "Completed" {
-        if running && has_condition(pod, "Ready") {
+        if running && holds(pod, "Ready") {
             summary.reason = "Running".to_owned();
         } else if let Some(failed) = failed {
             summary.reason = failed;

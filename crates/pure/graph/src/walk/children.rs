@@ -21,7 +21,7 @@ use crate::scope::earliest;
 /// How one object of a node is.
 enum Child {
     /// As it should be.
-    Settled,
+    InPlace,
     /// There, but a write is due or under way.
     Updating,
     /// A write that makes it is due or under way.
@@ -43,7 +43,7 @@ struct Tally {
 impl Tally {
     fn add(&mut self, node: &Node, id: &ObjectId, child: Child) {
         match child {
-            Child::Settled => {}
+            Child::InPlace => {}
             Child::Updating => self.updating = true,
             Child::Creating => {
                 let detail = format!("{id} is applied but not observed yet");
@@ -211,8 +211,8 @@ impl Walker {
             if as_applied
                 || (!memory.has_applied(&desired.hash) && desired.matches(node, &self.owner, object))
             {
-                memory.settle(&desired.hash, projection);
-                return Child::Settled;
+                memory.confirm(&desired.hash, projection);
+                return Child::InPlace;
             }
         }
         match memory.advise(&desired.hash, &version(seen), pass.now) {

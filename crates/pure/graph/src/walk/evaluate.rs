@@ -85,7 +85,7 @@ impl Judgement {
 enum Inclusion {
     Included,
     Undecided(Vec<Wait>),
-    Settled(Box<Judgement>),
+    Decided(Box<Judgement>),
 }
 
 impl Walker {
@@ -147,7 +147,7 @@ impl Walker {
             match self.inclusion(node, pass, &mut until) {
                 Inclusion::Included => {}
                 Inclusion::Undecided(waits) => gate.out.extend(waits),
-                Inclusion::Settled(mut judgement) => {
+                Inclusion::Decided(mut judgement) => {
                     judgement.timer = until;
                     return *judgement;
                 }
@@ -206,10 +206,10 @@ impl Walker {
             let mut judgement = Judgement::new(NodeState::Excluded, Reach::Excluded, message);
             let wait = Wait::new(&node.id, WaitReason::Excluded, expression.as_str()).until(*change);
             judgement.report.waits.push(wait);
-            return Inclusion::Settled(Box::new(judgement));
+            return Inclusion::Decided(Box::new(judgement));
         }
         if let Some(error) = verdict.error {
-            return Inclusion::Settled(Box::new(Judgement::failed(format!("includeWhen: {error}"))));
+            return Inclusion::Decided(Box::new(Judgement::failed(format!("includeWhen: {error}"))));
         }
         if verdict.missing.is_empty() {
             return Inclusion::Included;

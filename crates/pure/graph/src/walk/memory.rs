@@ -94,7 +94,7 @@ impl Memory {
     }
 
     /// The object was seen as it should be.
-    pub(super) fn settle(&mut self, hash: &str, projection: u64) {
+    pub(super) fn confirm(&mut self, hash: &str, projection: u64) {
         self.applied = Some((hash.to_owned(), projection));
         self.awaiting = None;
         self.trouble = None;

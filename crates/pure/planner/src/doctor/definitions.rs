@@ -106,9 +106,9 @@ mod tests {
             (Installed::Unknown("cannot be read: no".to_owned()), Mark::Warn, "cannot be read: no"),
         ] {
             let findings = definitions(&[(kind("ours", "True"), theirs)], "1.0.0");
-            let told: Vec<(Mark, &str)> =
+            let found: Vec<(Mark, &str)> =
                 findings.iter().map(|one| (one.mark, one.detail.as_str())).collect();
-            assert_eq!(told, [(mark, detail)]);
+            assert_eq!(found, [(mark, detail)]);
             assert_eq!(findings[0].remedy.is_some(), mark != Mark::Ok);
         }
         assert_eq!(definitions(&[], "1.0.0"), []);

@@ -9,6 +9,7 @@ use kardinal_graph::{NodeReport, NodeState, Wait, WaitReason};
 use kardinal_object::{ObjectId, name_of};
 
 use super::plan::{Removal, kind_reference, recorded_kinds, revision_name};
+use super::state::recorded;
 use super::why::who;
 use super::{Checked, Memory};
 use crate::condition::{self, NewCondition, Note, Truth};
@@ -193,7 +194,7 @@ fn kinds(graph: &Graph, memory: &Memory) -> Vec<KindReference> {
 fn node_status(id: &str, report: &NodeReport) -> NodeStatus {
     NodeStatus {
         id: id.to_owned(),
-        state: node_state(report.state),
+        state: recorded(report.state),
         message: (!report.message.is_empty()).then(|| report.message.clone()),
         waits: report.waits.iter().map(wait_status).collect(),
         objects: report.objects.iter().map(object_reference).collect(),
@@ -202,19 +203,8 @@ fn node_status(id: &str, report: &NodeReport) -> NodeStatus {
     }
 }
 
-fn node_state(state: NodeState) -> api::NodeState {
-    match state {
-        NodeState::Ready => api::NodeState::Ready,
-        NodeState::NotReady => api::NodeState::NotReady,
-        NodeState::Pending => api::NodeState::Pending,
-        NodeState::Excluded => api::NodeState::Excluded,
-        NodeState::Blocked => api::NodeState::Blocked,
-        NodeState::Conflict => api::NodeState::Conflict,
-        NodeState::Error => api::NodeState::Error,
-        NodeState::SystemError => api::NodeState::SystemError,
-    }
-}
-
+/// A status has a type of its own for the same reason as for [states](super::state). Its reason is a word: readers of
+/// another version must be able to read it, too.
 fn wait_status(wait: &Wait) -> api::Wait {
     api::Wait {
         node: wait.node.clone(),

@@ -137,11 +137,11 @@ fn a_graph_comes_to_rest_and_then_nothing_is_planned_or_told() {
     for _ in 0..4 {
         pass(&mut graph, &mut world, &mut memory);
     }
-    let (checked, last, told) = pass(&mut graph, &mut world, &mut memory);
+    let (checked, last, report) = pass(&mut graph, &mut world, &mut memory);
     assert!(checked.problems.is_empty());
     // Without revisions in the snapshot the revision is asked for again, which is harmless.
     assert_eq!(kinds_of(&last), [vec!["revision"]]);
-    assert!(told.status.is_none() && told.notes.is_empty(), "{told:?}");
+    assert!(report.status.is_none() && report.notes.is_empty(), "{report:?}");
     let status = graph.status.unwrap();
     assert!(status.nodes.iter().all(|node| node.state == NodeState::Ready), "{status:?}");
     assert_eq!(status.revision.as_deref(), Some("g-g00003"));
@@ -167,8 +167,8 @@ fn events_are_told_on_transition_only() {
         (graph("${a.data.absent}"), Objects::default(), Memory::default());
     let mut reasons = Vec::new();
     for _ in 0..5 {
-        let (_, _, told) = pass(&mut graph, &mut world, &mut memory);
-        reasons.extend(told.notes.into_iter().map(|note| note.reason));
+        let (_, _, report) = pass(&mut graph, &mut world, &mut memory);
+        reasons.extend(report.notes.into_iter().map(|note| note.reason));
     }
     assert_eq!(reasons, ["Compiled", "Pending"]);
 }
@@ -176,9 +176,9 @@ fn events_are_told_on_transition_only() {
 #[test]
 fn conditions_name_the_problem_and_keep_the_time_of_their_last_change() {
     let (mut graph, mut world, mut memory) = (graph("${nobody.data}"), Objects::default(), Memory::default());
-    let (checked, plan, told) = pass(&mut graph, &mut world, &mut memory);
+    let (checked, plan, report) = pass(&mut graph, &mut world, &mut memory);
     assert!(plan.stages.is_empty() && checked.running.is_none());
-    let status = told.status.unwrap();
+    let status = report.status.unwrap();
     let compiled = status.conditions.iter().find(|condition| condition.type_ == "Compiled").unwrap();
     assert_eq!((compiled.status.as_str(), compiled.reason.as_str()), ("False", "ExpressionError"));
     assert!(compiled.message.contains("nodes[0].template.data.text"), "{}", compiled.message);

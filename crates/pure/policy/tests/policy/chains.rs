@@ -34,10 +34,10 @@ fn together_the_strongest_decides_and_nothing_that_is_waited_for_is_lost() {
             vec!["soak", "never", "broken"],
         ),
     ] {
-        let told = all(verdicts);
-        assert_eq!((told.decision, told.reason.as_str()), (decision, reason));
-        assert_eq!((told.satisfied_at, told.next_change), (satisfied_at, next_change), "{reason}");
-        let waits: Vec<&str> = told.why.iter().map(|wait| wait.subject.name.as_str()).collect();
+        let verdict = all(verdicts);
+        assert_eq!((verdict.decision, verdict.reason.as_str()), (decision, reason));
+        assert_eq!((verdict.satisfied_at, verdict.next_change), (satisfied_at, next_change), "{reason}");
+        let waits: Vec<&str> = verdict.why.iter().map(|wait| wait.subject.name.as_str()).collect();
         assert_eq!(waits, names);
     }
 }

@@ -162,16 +162,16 @@ proptest! {
         let verified = at(start) - SignedDuration::from_mins(soaked);
         let mut door = door().at(start).verified(&verified.to_string());
         let gate = gate_in(zone, &expression);
-        let told = door.ask(&gate).next_change;
+        let change = door.ask(&gate).next_change;
         let found = brute_force(&expression, zone, verified, at(start));
         let horizon = at(start) + MINUTE * MINUTES;
-        let told_within = told.filter(|told| *told <= horizon);
-        prop_assert_eq!(told_within, found, "{} in {} from {}", expression, zone, start);
-        if let Some(told) = told {
+        let change_within = change.filter(|change| *change <= horizon);
+        prop_assert_eq!(change_within, found, "{} in {} from {}", expression, zone, start);
+        if let Some(change) = change {
             let before = door.ask(&gate).is_open();
             let mut ready_at = |instant| { door.now = instant; door.ask(&gate).is_open() };
-            prop_assert_eq!(ready_at(told - SignedDuration::from_nanos(1)), before);
-            prop_assert_eq!(ready_at(told), !before);
+            prop_assert_eq!(ready_at(change - SignedDuration::from_nanos(1)), before);
+            prop_assert_eq!(ready_at(change), !before);
         }
     }
 }

@@ -15,7 +15,7 @@ use super::report::{GraphEnvironments, READY, Standing, graph_environments, reco
 use super::rollback::{look_again, roll_back};
 use super::siblings::{is_history, superseded};
 use super::why::{no_pipeline, nothing_proven};
-use super::{Snapshot, carries};
+use super::{Snapshot, carries, failure};
 use kardinal_planner::condition::{self, Truth};
 use kardinal_planner::sentence;
 use kardinal_planner::why::Wait;
@@ -89,7 +89,7 @@ fn decide(snapshot: &Snapshot<'_>) -> Result<Plan, Box<Search>> {
 fn plan_open(snapshot: &Snapshot<'_>, started: bool) -> Result<Plan, Box<Search>> {
     let graph = own_graph(snapshot);
     let environments = record(snapshot.bundle, snapshot.steps);
-    if environments.values().any(|entry| entry.state == Some(PromotionState::Failed)) {
+    if failure::failed(&environments).next().is_some() {
         return Ok(plan_failed(snapshot, graph, environments));
     }
     if let Some(message) = superseded(snapshot, graph, &environments) {
@@ -166,14 +166,14 @@ fn plan_failed(
     graph: Option<&Graph>,
     environments: BTreeMap<String, EnvironmentStatus>,
 ) -> Plan {
-    let is_rejected = failed(&environments).all(|(_, entry)| entry.rejected == Some(true));
     let back = roll_back(snapshot, &environments);
-    let messages: Vec<String> =
-        failures(&environments, &environments).into_iter().chain(back.lost.iter().cloned()).collect();
-    let reason = if is_rejected { "Rejected" } else { "StepFailed" };
-    let end = (BundlePhase::Failed, Truth::False, reason, in_one_line(&messages));
-    let mut plan = finish(snapshot, environments, graph, end);
+    let failure = failure::at_the_end(&environments, back.lost.clone());
+    let (reason, message) =
+        (failure::reason(&failure, &environments), failure::message(&failure, &environments));
+    let mut plan =
+        finish(snapshot, environments, graph, (BundlePhase::Failed, Truth::False, reason, message));
     if let Some(status) = &mut plan.status {
+        status.failure = Some(failure);
         back.write_down(snapshot, status);
     }
     plan.stages = back.effects.into_iter().map(|effect| vec![effect]).collect();
@@ -255,8 +255,8 @@ fn plan_finished(snapshot: &Snapshot<'_>, phase: BundlePhase) -> Plan {
     let environments = record(snapshot.bundle, snapshot.steps);
     let has_grown = environments != status.environments;
     if has_grown {
-        tell_again(&mut status, &environments);
         status.environments = environments;
+        failure::tell(&mut status);
     }
     if let Some(again) = look_again(snapshot, &status) {
         return Plan { status: again.status.or_else(|| has_grown.then_some(status)), ..again };
@@ -271,59 +271,6 @@ fn plan_finished(snapshot: &Snapshot<'_>, phase: BundlePhase) -> Plan {
         }]);
     }
     plan
-}
-
-/// Keeps the words of a Bundle that has failed true, where more has become known of an environment since: a rejected pull
-/// request may have been merged all the same.
-fn tell_again(status: &mut BundleStatus, environments: &BTreeMap<String, EnvironmentStatus>) {
-    let old = &status.environments;
-    let was_merged = |(name, before): (&String, &EnvironmentStatus)| {
-        let now = environments.get(name);
-        let is_known = before.message.is_some() && now.is_some_and(|now| now.message.is_some());
-        is_known && before.rejected == Some(true) && now.is_some_and(|now| now.rejected.is_none())
-    };
-    let merged = old.iter().any(was_merged);
-    let Some(ready) = status.conditions.iter_mut().find(|condition| condition.type_ == READY) else { return };
-    if merged {
-        ready.reason = "StepFailed".to_owned();
-    }
-    let (mut said, mut says) = (Vec::new(), Vec::new());
-    for (before, now) in failures(old, old).into_iter().zip(failures(old, environments)) {
-        said.push(before);
-        // What has failed since the end is not in it.
-        match ready.message.starts_with(in_one_line(&said).trim_end_matches('.')) {
-            true => says.push(now),
-            false => _ = said.pop(),
-        }
-    }
-    // Behind it stands what was said of the rollback.
-    if let Some(rest) = ready.message.strip_prefix(&in_one_line(&said)) {
-        ready.message = format!("{}{rest}", in_one_line(&says));
-    }
-}
-
-fn failed(
-    environments: &BTreeMap<String, EnvironmentStatus>,
-) -> impl Iterator<Item = (&String, &EnvironmentStatus)> {
-    environments.iter().filter(|(_, entry)| entry.state == Some(PromotionState::Failed))
-}
-
-/// What is known now of each environment that had failed.
-fn failures(
-    before: &BTreeMap<String, EnvironmentStatus>,
-    now: &BTreeMap<String, EnvironmentStatus>,
-) -> Vec<String> {
-    let said = |(name, before): (&String, &EnvironmentStatus)| {
-        let now = now.get(name).and_then(|now| now.message.as_deref());
-        let said = now.or(before.message.as_deref()).unwrap_or("the promotion has failed");
-        format!("{name}: {said}")
-    };
-    failed(before).map(said).collect()
-}
-
-/// Others end what they say with a full stop.
-fn in_one_line(messages: &[String]) -> String {
-    messages.join("; ").replace(".; ", "; ")
 }
 
 /// The Graph that promotes this Bundle; its own before one that was written by hand.

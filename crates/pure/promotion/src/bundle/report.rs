@@ -241,6 +241,7 @@ pub fn report(
         environments,
         rollbacks_put_off: old.rollbacks_put_off.clone(),
         rollbacks: old.rollbacks.clone(),
+        failure: old.failure.clone(),
     };
     ((status != old).then_some(status), notes)
 }

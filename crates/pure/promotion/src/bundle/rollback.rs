@@ -7,15 +7,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kardinal_api::kardinal::{
-    Bundle, BundlePhase, BundleStatus, Environment, EnvironmentStatus, OnReject, Pipeline, Predecessor,
-    PromotionState,
+    Bundle, BundlePhase, BundleStatus, DeletedPredecessor, Environment, EnvironmentStatus, OnReject,
+    Pipeline, Predecessor,
 };
 use kardinal_object::{age, name_of};
 
 use super::plan::phase_of;
 use super::siblings::{is_current, meant_for, successors};
 use super::why::reason::NEWER_ON_ITS_WAY;
-use super::{Effect, Plan, READY, Route, Snapshot, is_automatic_rollback, is_rollback, why};
+use super::{Effect, Plan, Route, Snapshot, failure, is_automatic_rollback, is_rollback, why};
+use crate::gate_context::Surroundings;
 use crate::intent;
 use crate::promotion_step::rollback_of;
 use kardinal_planner::condition::{self, NewCondition, Note, Truth};
@@ -33,8 +34,8 @@ pub(super) struct Return {
     pub(super) effects: Vec<Effect>,
     /// What is done about each environment, and why.
     pub(super) notes: Vec<Note>,
-    /// What the status has to tell: versions that should come back and cannot.
-    pub(super) lost: Vec<String>,
+    /// The versions that should come back and cannot.
+    pub(super) lost: Vec<DeletedPredecessor>,
     /// What keeps environments from going back for now.
     put_off: Vec<Wait>,
     /// The Bundle that brings each environment back.
@@ -107,9 +108,8 @@ pub(super) fn look_again(snapshot: &Snapshot<'_>, status: &BundleStatus) -> Opti
         return None;
     }
     let bundle = in_time(Bundle { status: Some(status.clone()), ..snapshot.bundle.clone() });
-    let siblings: Vec<Bundle> = snapshot.siblings.iter().map(|&sibling| in_time(sibling.clone())).collect();
-    let siblings: Vec<&Bundle> = siblings.iter().collect();
-    let snapshot = &Snapshot { bundle: &bundle, siblings: &siblings, ..*snapshot };
+    let around = Surroundings { others: snapshot.siblings().cloned().map(in_time).collect() };
+    let snapshot = &Snapshot { bundle: &bundle, around: &around, ..*snapshot };
     let mut status = status.clone();
     let environments = &bundle.status.as_ref()?.environments;
     // What was not put off has its rollback, or had one that somebody did not want.
@@ -142,11 +142,8 @@ pub(super) fn look_again(snapshot: &Snapshot<'_>, status: &BundleStatus) -> Opti
     if all.effects.is_empty() && !new.is_news(&status.conditions) && is_known {
         return None;
     }
-    if let Some(ready) = status.conditions.iter_mut().find(|one| one.type_ == READY) {
-        let new = all.lost.into_iter().filter(|lost| !ready.message.contains(lost.as_str()));
-        let told: Vec<String> = std::iter::once(ready.message.clone()).chain(new).collect();
-        ready.message = told.join("; ");
-    }
+    failure::add(&mut status, all.lost);
+    failure::tell(&mut status);
     set(snapshot, &mut status, new);
     status.rollbacks_put_off = put_off;
     status.waits = waits;
@@ -167,18 +164,18 @@ fn in_time(mut bundle: Bundle) -> Bundle {
 /// Why an environment needs no rollback any more, in one word and in words.
 fn no_more(snapshot: &Snapshot<'_>, pipeline: &Pipeline, name: &str) -> Option<(&'static str, String)> {
     let (bundle, kind) = (snapshot.bundle, snapshot.bundle.spec.kind());
-    let all: Vec<&Bundle> = snapshot.siblings.iter().copied().chain([bundle]).collect();
+    let all: Vec<&Bundle> = snapshot.siblings().chain([bundle]).collect();
     let present = intent::History::of(&all, name, kind).present();
     let is_there = present.is_some_and(|present| present.metadata.name == bundle.metadata.name);
     if !is_there || intent::gone(pipeline, &all, name, kind).is_some() {
         return Some((NOT_NEEDED, format!("`{name}` has another version now")));
     }
-    let has_failed = |sibling: &&&Bundle| {
+    let has_failed = |sibling: &&Bundle| {
         rollback_of(sibling) == Some(name_of(&bundle.metadata))
             && phase_of(sibling) == Some(BundlePhase::Failed)
             && meant_for(Some(pipeline), sibling).contains(name)
     };
-    let back = snapshot.siblings.iter().find(has_failed)?;
+    let back = snapshot.siblings().find(has_failed)?;
     let back = name_of(&back.metadata);
     Some(("RollbackFailed", format!("`{back}` was to take it back in `{name}` and has failed")))
 }
@@ -194,8 +191,7 @@ fn to_bring_back<'a>(
     if !pipeline.spec.auto_rollback() || is_rollback(snapshot.bundle) {
         return Vec::new();
     }
-    let failed = environments.iter().filter(|(_, entry)| entry.state == Some(PromotionState::Failed));
-    let failed = failed.filter(|(name, entry)| {
+    let failed = failure::failed(environments).filter(|(name, entry)| {
         entry.rejected != Some(true) || on_reject(pipeline, name) == OnReject::Rollback
     });
     let received: BTreeSet<&str> = failed
@@ -227,9 +223,9 @@ fn roll_back_one(
         all.note(NEWER_ON_ITS_WAY, wait.detail.clone());
         return all.put_off.push(wait);
     }
-    let good = intent::verified_before(snapshot.siblings, name, snapshot.bundle);
-    let intent::WayBack { good, lost } =
-        intent::way_back(pipeline, snapshot.siblings, name, snapshot.bundle, good);
+    let siblings: Vec<&Bundle> = snapshot.siblings().collect();
+    let good = intent::verified_before(&siblings, name, snapshot.bundle);
+    let intent::WayBack { good, lost } = intent::way_back(pipeline, &siblings, name, snapshot.bundle, good);
     match (made, good) {
         (Some(made), _) => {
             let made = name_of(&made.metadata);
@@ -237,7 +233,7 @@ fn roll_back_one(
             all.note("RollingBack", format!("`{name}` goes back with the Bundle `{made}`"));
         }
         (None, Some(good)) => {
-            let bundle = intent::automatic_rollback(snapshot.bundle, name, good, snapshot.siblings);
+            let bundle = intent::automatic_rollback(snapshot.bundle, name, good, &siblings);
             let (from, with) = (name_of(&good.metadata), name_of(&bundle.metadata));
             let message = format!("`{name}` goes back to what `{from}` brought, with the Bundle `{with}`");
             all.note("RollingBack", message);
@@ -250,16 +246,10 @@ fn roll_back_one(
         }
     }
     if let Some(Predecessor { bundle, version, .. }) = lost {
-        let instead = match good {
-            Some(good) => format!("goes back to `{}` instead", crate::gate_context::version(&good.spec)),
-            None => "keeps what has failed, for no other is known to be good there".to_owned(),
-        };
-        let message = format!(
-            "`{name}` cannot go back to `{version}`, which it had before, because the Bundle `{bundle}` was deleted: it \
-             {instead}"
-        );
-        all.note("PredecessorDeleted", message.clone());
-        all.lost.push(message);
+        let instead = good.map(|good| crate::gate_context::version(&good.spec));
+        let lost = DeletedPredecessor { environment: name.to_owned(), bundle, version, instead };
+        all.note("PredecessorDeleted", failure::predecessor_deleted(&lost));
+        all.lost.push(lost);
     }
 }
 
@@ -273,7 +263,7 @@ fn coming<'a>(
     let mut own = snapshot.bundle.clone();
     own.status.get_or_insert_default().environments.clone_from(environments);
     let own = in_time(own);
-    let all: Vec<&Bundle> = snapshot.siblings.iter().copied().chain([&own]).collect();
+    let all: Vec<&Bundle> = snapshot.siblings().chain([&own]).collect();
     let history = intent::History::of(&all, name, own.spec.kind());
     let has_come = |bundle: &Bundle| {
         let mut record = bundle.status.iter().flat_map(|status| &status.environments);
@@ -295,7 +285,7 @@ fn recovery<'a>(snapshot: &Snapshot<'a>, environment: &str) -> Option<&'a Bundle
         brings_back(snapshot, sibling) == Some(environment)
             && phase_of(sibling) != Some(BundlePhase::Superseded)
     };
-    snapshot.siblings.iter().copied().find(is_it)
+    snapshot.siblings().find(is_it)
 }
 
 /// The environments whose automatic rollback, the last one that was made, has given way to another Bundle. One that is gone
@@ -308,8 +298,8 @@ fn gave_way(snapshot: &Snapshot<'_>) -> BTreeSet<String> {
         last.is_none_or(|last| last == name_of(&sibling.metadata))
     };
     let superseded =
-        |sibling: &&&Bundle| phase_of(sibling) == Some(BundlePhase::Superseded) && is_last(sibling);
-    let given = snapshot.siblings.iter().filter(superseded);
+        |sibling: &&Bundle| phase_of(sibling) == Some(BundlePhase::Superseded) && is_last(sibling);
+    let given = snapshot.siblings().filter(superseded);
     let names = given.filter_map(|sibling| brings_back(snapshot, sibling));
     names.filter(|name| recovery(snapshot, name).is_none()).map(str::to_owned).collect()
 }

@@ -30,7 +30,7 @@ pub(super) fn superseded(
     let missing = missing(way, environments)?;
     let left = Left { missing: &missing, record: environments };
     let yields = |other: &Bundle| yields(snapshot.pipeline, bundle, other, &left);
-    let mut current = snapshot.siblings.iter().copied().filter(|sibling| is_current(sibling));
+    let mut current = snapshot.siblings().filter(|sibling| is_current(sibling));
     if let Some(back) = current.find(|sibling| yields(sibling) == Some(Yields::TakenBack)) {
         return Some(format!("`{}` takes it back in an environment before", name_of(&back.metadata)));
     }
@@ -148,25 +148,25 @@ pub(super) fn successors<'a>(
     snapshot: &Snapshot<'a>,
     environments: &BTreeSet<String>,
 ) -> impl Iterator<Item = &'a Bundle> {
-    let Snapshot { bundle, pipeline, siblings, .. } = *snapshot;
-    let later = siblings.iter().copied().filter(|sibling| comes_after(sibling, bundle, siblings));
+    let Snapshot { bundle, pipeline, around, .. } = *snapshot;
+    let later = snapshot.siblings().filter(|sibling| comes_after(sibling, bundle, &around.others));
     later.filter(move |sibling| replaces(pipeline, sibling, bundle, environments))
 }
 
 /// Whether one Bundle counts as the later one of two.
-fn comes_after(one: &Bundle, other: &Bundle, siblings: &[&Bundle]) -> bool {
+fn comes_after(one: &Bundle, other: &Bundle, siblings: &[Bundle]) -> bool {
     let is_newer = age(&one.metadata) > age(&other.metadata);
     goes_further(one, other, siblings) || is_newer && !goes_further(other, one, siblings)
 }
 
 /// Whether an automatic rollback takes back more than another one: also what lay below that one's version. A rollback that
 /// is put off is made when the newer version fails, which makes one of its own: of the same second, the names would decide.
-fn goes_further(one: &Bundle, other: &Bundle, siblings: &[&Bundle]) -> bool {
+fn goes_further(one: &Bundle, other: &Bundle, siblings: &[Bundle]) -> bool {
     // One that has arrived may have done so before the other one's version came.
     let is_under_way = |bundle: &Bundle| !phase_of(bundle).is_some_and(is_finished);
     let undone = |bundle: &Bundle| {
         let name = rollback_of(bundle).filter(|_| is_automatic_rollback(bundle) && is_under_way(bundle))?;
-        siblings.iter().copied().find(|sibling| name_of(&sibling.metadata) == name)
+        siblings.iter().find(|sibling| name_of(&sibling.metadata) == name)
     };
     let (Some(lower), Some(upper)) = (undone(one), undone(other)) else { return false };
     // One that was made before the other one's version came had not that one to take back.
@@ -197,8 +197,7 @@ pub(super) fn is_history(snapshot: &Snapshot<'_>) -> bool {
         return false;
     }
     let newer = snapshot
-        .siblings
-        .iter()
+        .siblings()
         .filter(|sibling| {
             phase_of(sibling).is_some_and(is_finished) && age(&sibling.metadata) > age(&bundle.metadata)
         })
@@ -208,11 +207,11 @@ pub(super) fn is_history(snapshot: &Snapshot<'_>) -> bool {
     }
     let is_last = |name: &String| {
         let Some(at) = verified_at(bundle, name) else { return false };
-        let mut later = snapshot.siblings.iter().filter(|sibling| verified_at(sibling, name) > Some(at));
+        let mut later = snapshot.siblings().filter(|sibling| verified_at(sibling, name) > Some(at));
         // Images and configuration stand beside each other.
         !later.any(|sibling| intent::carries_kind(sibling, bundle.spec.kind()))
     };
-    let all: Vec<&Bundle> = snapshot.siblings.iter().copied().chain([bundle]).collect();
+    let all: Vec<&Bundle> = snapshot.siblings().chain([bundle]).collect();
     let is_there = |name: &String| {
         intent::presents(&all, name).iter().any(|one| one.metadata.name == bundle.metadata.name)
     };

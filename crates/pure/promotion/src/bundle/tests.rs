@@ -1,5 +1,6 @@
 //! Tables and properties over the translation and the machine.
 
+mod failure;
 mod gates;
 mod history;
 mod machine;

@@ -35,20 +35,20 @@ pub fn remedy(step: &PromotionStep, bundle: &Bundle) -> Option<String> {
     })
 }
 
-/// What blocks a step, as it tells itself. A step that is over waits for nothing, and tells only in words what keeps it from
-/// being cleared up.
+/// What blocks a step, as it tells itself. A step that is over waits for nothing, and its condition alone tells what keeps it
+/// from being cleared up.
 fn blocked(step: &PromotionStep) -> Option<Wait> {
     let found = holding(step, "Blocked")?;
     let own = own(step, |wait| wait.on == WaitOn::Action && wait.detail == found.message);
-    Some(own.unwrap_or_else(|| why::blocked(&found.message)))
+    Some(own.unwrap_or_else(|| why::blocked(why::barrier(&found.reason), &found.message)))
 }
 
 /// The cluster of the environment that cannot be reached.
 fn unreachable(step: &PromotionStep) -> Option<Wait> {
     let found = holding(step, "ClusterUnreachable")?;
     let own = own(step, |wait| wait.on == WaitOn::Health && wait.reason == why::reason::UNREACHABLE);
-    let since = found.last_transition_time.0;
-    Some(own.unwrap_or_else(|| why::unreachable(&step.spec.environment, &found.message, since)))
+    let (code, since) = (why::unreachable_code(&found.reason), found.last_transition_time.0);
+    Some(own.unwrap_or_else(|| why::unreachable(&step.spec.environment, &found.message, code, since)))
 }
 
 fn own(step: &PromotionStep, is_it: impl Fn(&Wait) -> bool) -> Option<Wait> {

@@ -6,6 +6,7 @@ mod present;
 use jiff::Timestamp;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, BundlePhase, Pipeline, PolicyGate, PromotionStep};
+use kardinal_vcs::Barrier;
 use serde_json::{Value, json};
 
 use super::{
@@ -402,10 +403,15 @@ fn a_pause_is_a_closed_gate_that_a_person_opens() {
     );
 }
 
-/// A step of prod that somebody does not let through.
+/// A step of prod that somebody does not let in.
 fn refused(said: &str, secret: Option<&str>) -> Scene {
+    blocked("NotLetIn", said, secret)
+}
+
+/// A step of prod that somebody does not let through.
+fn blocked(reason: &str, said: &str, secret: Option<&str>) -> Scene {
     let status = json!({"state": "Promoting", "message": said, "conditions": [{
-        "type": "Blocked", "status": "True", "reason": "ActionNeeded", "message": said,
+        "type": "Blocked", "status": "True", "reason": reason, "message": said,
         "lastTransitionTime": "2026-04-09T10:20:00Z",
     }]});
     let mut scene = Scene::at_the_gates().step("prod", status);
@@ -507,13 +513,13 @@ fn a_host_that_is_not_allowed_is_the_operators_matter() {
     let said =
         "`git.example.com` may not be reached: the operator names it with `--allowed-hosts git.example.com`";
     for secret in [None, Some("github-token")] {
-        refused(said, secret).says(
+        blocked("HostNotAllowed", said, secret).says(
             "prod",
             Outcome::Blocked,
             &["no ETA: needs the operator of the controllers\n", &format!("RESULT: BLOCKED: {said}")],
         );
     }
-    let mut scene = refused(said, None);
+    let mut scene = blocked("HostNotAllowed", said, None);
     let labels = [(kardinal_api::kardinal::SHARD_LABEL.to_owned(), "eu".to_owned())];
     scene.steps.last_mut().unwrap().metadata.labels = Some(labels.into());
     let told = remedy(scene.steps.last().unwrap(), &scene.bundles[0]);
@@ -522,9 +528,26 @@ fn a_host_that_is_not_allowed_is_the_operators_matter() {
 
 #[test]
 fn nobody_is_sent_to_mend_what_cannot_be_mended() {
-    let scene = refused("PR #3 cannot be merged yet: the forge is still looking at it", Some("github-token"));
+    let said = "PR #3 cannot be merged yet: the forge is still looking at it";
+    let scene = blocked("ActionNeeded", said, Some("github-token"));
     scene.says("prod", Outcome::Blocked, &["no ETA: it is tried again every few seconds"]);
     assert!(!scene.explain("prod").render().contains("needs a person to correct"));
+}
+
+#[test]
+fn no_word_of_a_message_says_whom_it_is_about() {
+    let said = "`token-service` has no file `permissions/forbidden.yaml`: see --allowed-hosts";
+    // Conditions that were stored before have one word for everything.
+    for reason in ["ActionNeeded", "SomethingElse"] {
+        let told = remedy(&blocked(reason, said, Some("s")).steps[0], &Scene::new().bundles[0]).unwrap();
+        assert_eq!(told, "it is tried again every few seconds and goes on as soon as it can", "{reason}");
+    }
+    // A wait of the step's own tells more than such a condition.
+    let mut scene = blocked("ActionNeeded", said, Some("s"));
+    let status = scene.steps[0].status.as_mut().unwrap();
+    status.waits = vec![why::blocked(Barrier::NotLetIn, said)];
+    let told = remedy(&scene.steps[0], &scene.bundles[0]).unwrap();
+    assert_eq!(told, "needs a person to correct the Secret `s`; it goes on by itself then");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kardinal_api::kardinal::{Approval, PromotionState, PromotionStepStatus};
 use kardinal_object::name_of;
-use kardinal_planner::why::{Subject, Wait, WaitOn, Who};
+use kardinal_planner::why::{Subject, Wait, WaitOn};
 
 use super::choose::PromotionView;
 use super::gates::pauses;
@@ -11,8 +11,8 @@ use super::outside::action;
 use super::text::{display_version, roughly};
 use super::{Gate, GateVerdict, Outcome, Promotion, World};
 use crate::bundle::{refusal, takes_back, why};
-use crate::promotion_step::why::{next, pull_request as pull_request_wait, reason, sentence};
-use crate::promotion_step::{Ending, ending, has_begun, lane, pull_request_number};
+use crate::promotion_step::why::{self as step, reason, sentence};
+use crate::promotion_step::{ending, has_begun, lane, pull_request_number};
 use crate::shard::shard_of;
 
 /// What is waited for, the most important first. `before` are the environments that were explained already.
@@ -28,7 +28,9 @@ pub(super) fn waits(
     let mut waits: Vec<Wait> = agent(world, view).into_iter().collect();
     match view.state() {
         Some(PromotionState::Verified | PromotionState::Failed) => waits.clear(),
-        Some(PromotionState::HealthChecking) => waits.extend(action(view).or_else(|| health(world, view))),
+        Some(PromotionState::HealthChecking) => {
+            waits.push(action(view).unwrap_or_else(|| health(world, view)));
+        }
         Some(PromotionState::WaitingForMerge) => {
             waits.extend(paused(world));
             waits.extend(trouble(view));
@@ -120,41 +122,30 @@ pub(super) fn result(view: &PromotionView<'_>, waits: &[Wait]) -> (Outcome, Stri
     }
 }
 
+/// What pauses the Pipeline, each by its own name.
 fn paused(world: &World<'_>) -> Vec<Wait> {
     let pipeline = name_of(&world.pipeline.metadata);
-    let resume = format!("needs a person to run `kardinal resume {pipeline}`");
-    let pause = |name: &str, detail: &str| {
-        let wait = Wait::new(WaitOn::Pause, reason::PAUSED, Subject::new(name), Who::Person);
-        wait.detail(detail).basis(resume.clone())
+    let pause = |name: &str, detail: Option<&str>| {
+        let wait = step::paused(pipeline, detail.unwrap_or("the Pipeline is paused"));
+        Wait { subject: Subject::new(name), ..wait }
     };
-    let mut waits: Vec<Wait> = pauses(world)
-        .map(|gate| {
-            pause(name_of(&gate.metadata), gate.spec.message.as_deref().unwrap_or("the Pipeline is paused"))
-        })
-        .collect();
-    if world.pipeline.spec.paused() {
-        waits.push(pause("spec.paused", "the Pipeline is paused"));
-    }
-    waits
+    let gates = pauses(world).map(|gate| pause(name_of(&gate.metadata), gate.spec.message.as_deref()));
+    gates.chain(world.pipeline.spec.paused().then(|| pause("spec.paused", None))).collect()
 }
 
 /// The agent that should carry out the step, when it is away: nobody else touches it.
 fn agent(world: &World<'_>, view: &PromotionView<'_>) -> Option<Wait> {
     let shard = shard_of(view.step?)?;
     let agent = world.agents.iter().find(|agent| agent.shard == shard)?;
-    let wait = Wait::new(WaitOn::Agent, reason::AWAY, Subject::new(shard), Who::Person);
-    let basis = format!("goes on when `kardinal agent --shard {shard}` runs again");
-    Some(wait.detail(agent.away(world.now)?).basis(basis))
+    Some(step::away(shard, agent.away(world.now)?))
 }
 
 /// The closed gates in front of the environment; a pause is told by itself.
 fn closed(gates: &[Gate]) -> impl Iterator<Item = Wait> {
     let holds = |gate: &&Gate| gate.blocking && gate.verdict == GateVerdict::Fail && !gate.pause;
     gates.iter().filter(holds).map(|gate| {
-        let who = if gate.eta.is_some() { Who::Time } else { Who::Person };
-        let subject = Subject::object("PolicyGate", &gate.name);
-        let wait = Wait::new(WaitOn::Gate, reason::CLOSED, subject, who).detail(&gate.reason);
-        Wait { until: gate.eta, basis: gate.basis.clone(), ..wait }
+        let wait = step::closed(&gate.name, &gate.reason, gate.eta);
+        Wait { basis: gate.basis.clone(), ..wait }
     })
 }
 
@@ -191,7 +182,7 @@ fn not_looked_at(view: &PromotionView<'_>, status: Option<&PromotionStepStatus>,
     let number = status.and_then(pull_request_number).map(str::to_owned).or_else(|| number_of(url));
     let reviewed = view.step.is_none_or(|step| step.spec.approval.unwrap_or_default() == Approval::PrReview);
     let reason = if reviewed { reason::REVIEW } else { reason::MERGING };
-    pull_request_wait(number.and_then(|number| number.parse().ok()), Some(url), reason)
+    step::pull_request(number.and_then(|number| number.parse().ok()), Some(url), reason)
 }
 
 /// The digits at the end of a pull request's URL.
@@ -200,9 +191,8 @@ fn number_of(url: &str) -> Option<String> {
     (!last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit())).then(|| last.to_owned())
 }
 
-fn health(world: &World<'_>, view: &PromotionView<'_>) -> Option<Wait> {
-    let subject = Subject::new(view.environment.as_str());
-    let begun = || Wait::new(WaitOn::Health, reason::BEGUN, subject, Who::Outside);
+/// The check of the environment, with what it is to run and the time that is left.
+fn health(world: &World<'_>, view: &PromotionView<'_>) -> Wait {
     let wait = own(view, WaitOn::Health).cloned();
     let said = wait.as_ref().map(|wait| match wait.reason.as_str() {
         reason::CHECKING => wait.detail.clone(),
@@ -210,23 +200,12 @@ fn health(world: &World<'_>, view: &PromotionView<'_>) -> Option<Wait> {
     });
     let told = || view.step.and_then(|step| step.status.as_ref()?.message.clone());
     let said = said.or_else(told).or_else(|| view.entry()?.message.clone());
-    let (mut until, mut deadline) = (None, None);
-    let basis = match view.step.and_then(ending) {
-        Some(Ending::Open) => {
-            "the time of the check does not run while nothing is known of the environment".to_owned()
-        }
-        Some(Ending::Fails(at)) => {
-            deadline = Some(at);
-            format!("no later than {at:.0}, or it fails ({})", left(at, world.now))
-        }
-        Some(Ending::Counts(at)) => {
-            until = Some(at);
-            format!("without a proof it counts as verified at {at:.0}")
-        }
-        None => "it goes on as soon as the environment is healthy".to_owned(),
-    };
-    let wait = wait.unwrap_or_else(begun).detail(wanted(view, said.as_deref())).basis(basis);
-    Some(Wait { until, deadline, ..wait })
+    let wait = wait.unwrap_or_else(|| step::health(&view.environment, reason::BEGUN, ""));
+    let wait = step::ends(wait.detail(wanted(view, said.as_deref())), view.step.and_then(ending));
+    // A status does not tell how long that is: it would be another one in each pass.
+    let Some(at) = wait.deadline else { return wait };
+    let basis = format!("{} ({})", wait.basis.as_deref().unwrap_or_default(), left(at, world.now));
+    wait.basis(basis)
 }
 
 /// What the environment shall run, and what was seen of it last.
@@ -254,9 +233,7 @@ fn upstreams(view: &PromotionView<'_>, before: &[Promotion]) -> Vec<Wait> {
             .iter()
             .find(|promotion| promotion.environment == *name && promotion.bundle.as_deref() == Some(bundle));
         let detail = known.map_or_else(|| "is not verified yet".to_owned(), |known| known.result.clone());
-        Wait::new(WaitOn::Upstream, reason::NOT_VERIFIED, Subject::new(name.as_str()), Who::Kardinal)
-            .detail(detail)
-            .basis(format!("follows when {name} is verified"))
+        step::upstream(name, &detail)
     })
     .collect()
 }
@@ -279,5 +256,5 @@ fn controller(view: &PromotionView<'_>) -> Wait {
             (None, Some(_)) => "the step is about to be created".to_owned(),
             (None, None) => "no controller has looked at the Bundle yet".to_owned(),
         });
-    next(detail).basis("kardinal does it next; `kardinal doctor` tells whether it runs")
+    step::next(detail)
 }

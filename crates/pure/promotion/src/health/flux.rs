@@ -1,5 +1,6 @@
 //! The `flux` adapter: a Kustomization that is Ready with the promoted revision.
 
+use kardinal_planner::condition::Truth;
 use serde_json::Value;
 
 use super::{Expected, Verdict, condition, has_commit, is_current, label, said, short, text};
@@ -17,8 +18,8 @@ pub(super) fn judge(object: &Value, expected: &Expected<'_>) -> Verdict {
         return Verdict::Progressing(format!("{name} has not acted on its newest spec yet"));
     }
     let ready = condition(object, "Ready");
-    let status = ready.and_then(|ready| text(ready, "/status"));
-    if let (Some(ready), Some("False")) = (ready, status) {
+    let holds = ready.and_then(|ready| Truth::read(text(ready, "/status")?));
+    if let (Some(ready), Some(Truth::False)) = (ready, holds) {
         let reason = format!("{name} is not ready: {}", said(ready));
         return match text(ready, "/reason") {
             Some("Progressing" | "DependencyNotReady" | "ArtifactNotFound" | "ProgressingWithRetry") => {
@@ -40,9 +41,13 @@ pub(super) fn judge(object: &Value, expected: &Expected<'_>) -> Verdict {
             None => return Verdict::Progressing(format!("{name} has not applied a revision yet")),
         }
     }
-    match (ready, status) {
-        (_, Some("True")) => Verdict::Healthy(format!("{name} is Ready")),
-        (Some(ready), _) => Verdict::Progressing(format!("{name} is not ready yet: {}", said(ready))),
-        (None, _) => Verdict::Progressing(format!("{name} has no condition Ready yet")),
+    match (ready, holds) {
+        (_, Some(Truth::True)) => Verdict::Healthy(format!("{name} is Ready")),
+        (Some(ready), Some(Truth::False | Truth::Unknown) | None) => {
+            Verdict::Progressing(format!("{name} is not ready yet: {}", said(ready)))
+        }
+        (None, Some(Truth::False | Truth::Unknown) | None) => {
+            Verdict::Progressing(format!("{name} has no condition Ready yet"))
+        }
     }
 }

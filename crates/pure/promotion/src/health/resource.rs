@@ -1,5 +1,6 @@
 //! The `resource` adapter: the conditions and counts of a workload.
 
+use kardinal_planner::condition::Truth;
 use serde_json::Value;
 
 use super::{Expected, Target, Verdict, condition, images, is_current, label, number, proof, said, text};
@@ -37,7 +38,7 @@ fn judge_counts(target: &Target, object: &Value, expected: &Expected<'_>) -> Ver
 
 fn judge_condition(object: &Value, wanted: &str) -> Verdict {
     match condition(object, wanted) {
-        Some(found) if text(found, "/status") == Some("True") => {
+        Some(found) if text(found, "/status") == Some(Truth::True.as_str()) => {
             Verdict::Healthy(format!("{} is {wanted}", label(object)))
         }
         Some(found) => Verdict::Progressing(format!("{} is not {wanted}: {}", label(object), said(found))),
@@ -59,7 +60,7 @@ fn has_pods(object: &Value) -> bool {
 
 fn deadline_exceeded(object: &Value) -> Option<String> {
     let progressing = condition(object, "Progressing")?;
-    let stuck = text(progressing, "/status") == Some("False")
+    let stuck = text(progressing, "/status") == Some(Truth::False.as_str())
         && text(progressing, "/reason") == Some("ProgressDeadlineExceeded");
     stuck.then(|| format!("{} is stuck: {}", label(object), said(progressing)))
 }

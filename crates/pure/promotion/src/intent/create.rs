@@ -79,6 +79,16 @@ pub fn create_bundle(new: &NewBundle<'_>, now: Timestamp) -> Result<Bundle, Prob
     Ok(bundle)
 }
 
+/// The type of a Bundle follows from what it carries; one that somebody named must agree.
+pub fn check_type(bundle: &Bundle, named: Option<BundleType>) -> Result<(), Problem> {
+    let kind = bundle.spec.kind();
+    let Some(named) = named.filter(|named| *named != kind) else { return Ok(()) };
+    let (kind, named) = (kind.as_str(), named.as_str());
+    let message = format!("what is given makes a Bundle of type `{kind}`, not `{named}`");
+    let hint = "`image` needs images, `config` needs a `gitCommit`, `mixed` needs both; or leave it out";
+    Err(Problem::new("type", message).hint(hint))
+}
+
 /// A Bundle that brings what `source` carries up to an environment, under a name that none of `others` has.
 pub(super) fn up_to(
     pipeline: &Pipeline,

@@ -2,11 +2,11 @@
 
 use kardinal_api::kardinal::{PIPELINE_LABEL, Pipeline, PolicyGate, PolicyGateSpec};
 use kardinal_object::{label_of, name_of};
+use kardinal_planner::names::label_value;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::bundle::FREEZE_LABEL;
-use kardinal_planner::names::label_value;
-use kardinal_planner::problem::Problem;
 
 /// The name of the gate that holds a Pipeline.
 pub fn freeze_name(pipeline: &str) -> String {
@@ -30,13 +30,51 @@ pub fn pause(pipeline: &Pipeline, who: &str) -> PolicyGate {
     gate
 }
 
-/// What lets a Pipeline go on.
+/// What to say to whoever has paused a Pipeline. Pausing twice is harmless: then nothing was created.
+pub fn paused(pipeline: &str, created: bool) -> String {
+    match created {
+        true => format!("Pipeline \"{pipeline}\" paused: nothing moves, promotions under way included"),
+        false => format!("Pipeline \"{pipeline}\" is paused already"),
+    }
+}
+
+/// What lets a Pipeline go on. Nothing at all: it is not paused.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resumption {
     /// The gates to delete, by name, in the Pipeline's namespace.
     pub gates: Vec<String>,
     /// The merge patch for the Pipeline, when `spec.paused` holds it too.
     pub patch: Option<Value>,
+}
+
+/// What was done to let a Pipeline go on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resumed {
+    /// The Pipeline.
+    pub pipeline: String,
+    /// The gates that held it.
+    pub deleted_gates: Vec<String>,
+    /// Whether `spec.paused` held it.
+    pub unpaused: bool,
+}
+
+impl Resumption {
+    /// What is done for a Pipeline once all of this is carried out.
+    pub fn carried_out(self, pipeline: &str) -> Resumed {
+        Resumed { pipeline: pipeline.to_owned(), unpaused: self.patch.is_some(), deleted_gates: self.gates }
+    }
+}
+
+impl Resumed {
+    /// The same as a sentence for people.
+    pub fn render(&self) -> String {
+        let Resumed { pipeline, deleted_gates, unpaused } = self;
+        match *unpaused || !deleted_gates.is_empty() {
+            true => format!("Pipeline \"{pipeline}\" goes on"),
+            false => format!("Pipeline \"{pipeline}\" is not paused"),
+        }
+    }
 }
 
 /// The gates that hold a Pipeline as a whole.
@@ -53,16 +91,10 @@ pub(super) fn freezes_of<'g>(
     gates.iter().copied().filter(move |gate| holds(gate))
 }
 
-/// Lets a Pipeline go on. `gates` are those of its namespace.
-pub fn resume(pipeline: &Pipeline, gates: &[&PolicyGate]) -> Result<Resumption, Problem> {
-    let name = name_of(&pipeline.metadata);
-    let gates: Vec<String> =
-        freezes_of(pipeline, gates).map(|gate| name_of(&gate.metadata).to_owned()).collect();
+/// Lets a Pipeline go on: everything that holds it is taken away. `gates` are those of its namespace. Doing it twice is
+/// harmless.
+pub fn resume(pipeline: &Pipeline, gates: &[&PolicyGate]) -> Resumption {
+    let gates = freezes_of(pipeline, gates).map(|gate| name_of(&gate.metadata).to_owned());
     let patch = pipeline.spec.paused().then(|| json!({ "spec": { "paused": false } }));
-    if gates.is_empty() && patch.is_none() {
-        return Err(
-            Problem::new("pipeline", format!("`{name}` is not paused")).hint("nothing has to be done")
-        );
-    }
-    Ok(Resumption { gates, patch })
+    Resumption { gates: gates.collect(), patch }
 }

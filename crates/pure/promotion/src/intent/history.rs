@@ -73,7 +73,7 @@ impl<'a> History<'a> {
         let arrivals = attempts.iter().copied().filter(|bundle| reached(bundle, environment)).collect();
         let environment = environment.to_owned();
         let mut history = History { environment, kind, arrivals, attempts, standing: Vec::new() };
-        history.standing = history.settle();
+        history.standing = history.follow_arrivals();
         history
     }
 
@@ -172,7 +172,7 @@ impl<'a> History<'a> {
     }
 
     /// Follows the arrivals, each of which makes others leave.
-    fn settle(&self) -> Vec<&'a Bundle> {
+    fn follow_arrivals(&self) -> Vec<&'a Bundle> {
         let mut standing: Vec<&'a Bundle> = Vec::new();
         for &bundle in &self.arrivals {
             let content = parts(bundle, self.kind);

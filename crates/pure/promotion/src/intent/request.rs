@@ -10,7 +10,7 @@ use kardinal_api::kardinal::{Bundle, BundleIntent, BundleType, GitCommit, Pipeli
 use kardinal_object::name_of;
 use serde_json::{Map, Value};
 
-use super::create::{NewBundle, create_bundle};
+use super::create::{NewBundle, check_type, create_bundle};
 use super::names::{check_name, check_namespace};
 use kardinal_planner::names::{fit, short_hash, slug};
 use kardinal_planner::problem::{Problem, listed};
@@ -99,6 +99,13 @@ impl BundleRequest {
     }
 }
 
+impl BundleRequest {
+    /// Where its Pipeline lives.
+    pub fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or("default")
+    }
+}
+
 /// The Bundle that a request asks for. With an idempotency key its name follows from the key alone, so that the server
 /// itself refuses a second one.
 pub fn bundle_of_request(
@@ -122,14 +129,7 @@ pub fn bundle_of_request(
         labels: request.labels.clone(),
     };
     let mut bundle = create_bundle(&new, now)?;
-    let kind = bundle.spec.kind();
-    if let Some(wanted) = request.kind.filter(|wanted| *wanted != kind) {
-        let (kind, wanted) = (kind.as_str(), wanted.as_str());
-        let message = format!("what is given makes a Bundle of type `{kind}`, not `{wanted}`");
-        return Err(Problem::new("type", message).hint(
-            "`image` needs images, `config` needs a `gitCommit`, `mixed` needs both; or leave it out",
-        ));
-    }
+    check_type(&bundle, request.kind)?;
     if let Some(key) = key {
         if key.is_empty() || key.len() > MAX_KEY {
             return Err(Problem::new("Idempotency-Key", format!("has {} characters", key.len()))

@@ -265,12 +265,63 @@ fn a_pause_is_a_gate_and_resuming_takes_it_away() {
         other.metadata.name = Some("other".to_owned());
         pause(&other, "")
     };
-    let held = resume(&pipeline, &[&gate, &other]).unwrap();
+    let held = resume(&pipeline, &[&gate, &other]);
     assert_eq!((held.gates, held.patch), (vec!["freeze-my-app".to_owned()], None));
-    assert!(resume(&pipeline, &[&other]).unwrap_err().message.contains("not paused"));
+    assert!(resume(&pipeline, &[&other]).carried_out("my-app").render().contains("not paused"));
     pipeline.spec.paused = Some(true);
-    let held = resume(&pipeline, &[]).unwrap();
+    let held = resume(&pipeline, &[]);
     assert_eq!((held.gates.len(), held.patch), (0, Some(json!({"spec": {"paused": false}}))));
+}
+
+#[test]
+fn who_lets_a_pipeline_go_on_is_told_what_was_done() {
+    let unpaused = Some(json!({"spec": {"paused": false}}));
+    for (gates, patch, said) in [
+        (vec![], None, "Pipeline \"shop\" is not paused"),
+        (vec!["freeze-shop"], None, "Pipeline \"shop\" goes on"),
+        (vec![], unpaused.clone(), "Pipeline \"shop\" goes on"),
+        (vec!["freeze-shop", "freeze-shop-2"], unpaused, "Pipeline \"shop\" goes on"),
+    ] {
+        let is_unpaused = patch.is_some();
+        let gates: Vec<String> = gates.into_iter().map(str::to_owned).collect();
+        let resumed = Resumption { gates: gates.clone(), patch }.carried_out("shop");
+        assert_eq!(resumed.render(), said, "{gates:?}");
+        let record = json!({"pipeline": "shop", "deletedGates": gates, "unpaused": is_unpaused});
+        assert_eq!(serde_json::to_value(&resumed).unwrap(), record);
+    }
+    assert_eq!(
+        [true, false].map(|created| paused("shop", created)),
+        [
+            "Pipeline \"shop\" paused: nothing moves, promotions under way included",
+            "Pipeline \"shop\" is paused already"
+        ]
+    );
+}
+
+#[test]
+fn a_type_that_is_named_must_be_that_of_the_content() {
+    let config = commit_of(&format!("https://x/y@{}", "a".repeat(40))).unwrap();
+    for (images, commit, kind) in [
+        (vec!["r/a:1"], None, BundleType::Image),
+        (vec![], Some(config.clone()), BundleType::Config),
+        (vec!["r/a:1"], Some(config), BundleType::Mixed),
+    ] {
+        let new = NewBundle {
+            pipeline: "my-app",
+            namespace: "default",
+            images: &images,
+            git_commit: commit,
+            ..NewBundle::default()
+        };
+        let bundle = create_bundle(&new, Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(check_type(&bundle, None), Ok(()));
+        for named in [BundleType::Image, BundleType::Config, BundleType::Mixed] {
+            let message = check_type(&bundle, Some(named)).err().map(|problem| problem.message);
+            let expected =
+                format!("what is given makes a Bundle of type `{}`, not `{}`", kind.as_str(), named.as_str());
+            assert_eq!(message, (named != kind).then_some(expected));
+        }
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStepStatus, TaskSt
 
 use super::check::{Checked, CheckedStep, Problem};
 use super::tasks::{Task, TaskKind};
-use super::{Note, Plan, Snapshot, target, why};
+use super::{Barrier, Note, Plan, Snapshot, target, why};
 use crate::seal::Claim;
 use kardinal_planner::condition::{self, NewCondition, Truth};
 use kardinal_planner::why::{Wait, in_room, says_the_same};
@@ -259,12 +259,12 @@ impl<'a> Draft<'a> {
         gates.into_iter().flatten().any(|gate| gate.forced_by.is_some())
     }
 
-    pub(super) fn block(&mut self, message: &str) {
-        self.judge(NewCondition::new(BLOCKED, Truth::True, "ActionNeeded", message));
+    pub(super) fn block(&mut self, barrier: Barrier, message: &str) {
+        self.judge(NewCondition::new(BLOCKED, Truth::True, why::blocked_reason(barrier), message));
         self.warn_if_new(BLOCKED, message);
         // What a step has come to stays its message, even if clearing up after it is not permitted.
         if self.status.state != Some(PromotionState::Failed) {
-            self.wait([why::blocked(message)]);
+            self.wait([why::blocked(barrier, message)]);
         }
     }
 
@@ -278,12 +278,12 @@ impl<'a> Draft<'a> {
     }
 
     /// Writes down that the cluster cannot be reached; answers since when.
-    pub(super) fn unreachable(&mut self, why: &str) -> Timestamp {
+    pub(super) fn unreachable(&mut self, why: &str, code: Option<u16>) -> Timestamp {
         let before = condition::find(&self.old.conditions, UNREACHABLE);
         if before.is_none() {
             self.warn(UNREACHABLE, why);
         }
-        self.judge(NewCondition::new(UNREACHABLE, Truth::True, "Unreachable", why));
+        self.judge(NewCondition::new(UNREACHABLE, Truth::True, why::unreachable_reason(code), why));
         let found = condition::find(&self.status.conditions, UNREACHABLE);
         found.map_or(self.snapshot.now, |condition| condition.last_transition_time.0)
     }

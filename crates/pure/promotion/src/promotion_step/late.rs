@@ -68,7 +68,7 @@ pub(super) fn go_on_from_merge(
     draft.set_output(draft::CHANGED, "true");
     draft.remember_bundle(bundle);
     draft.enter(PromotionState::WaitingForMerge, [why::next(told)]);
-    pull_request::settle(draft, snapshot, found);
+    pull_request::record_and_go_on(draft, snapshot, found);
 }
 
 /// Nobody knows whether a task of somebody else's was called.

@@ -52,7 +52,7 @@ impl Memory {
 
     /// What an outcome means after those before it, and what is remembered with it.
     #[must_use]
-    pub fn settle(self, step: &PromotionStep, effect: &Effect, outcome: Outcome) -> (Memory, Outcome) {
+    pub fn interpret(self, step: &PromotionStep, effect: &Effect, outcome: Outcome) -> (Memory, Outcome) {
         // It may be the pull request that is gone: it is read again.
         let memory = if matches!(outcome, Outcome::Absent { .. }) { self.read_again() } else { self };
         let outcome = in_time(step, effect, outcome, memory.faults.saturating_add(1));

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kardinal_planner::why::Wait;
-use kardinal_vcs::PullRequest;
+use kardinal_vcs::{Barrier, PullRequest};
 
 /// How a change came to be in the repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,11 +84,15 @@ pub enum Outcome {
     Refused {
         /// The task whose edit was refused.
         task: Option<usize>,
+        /// What stands in the way.
+        barrier: Barrier,
         /// Why, and what to change.
         message: String,
     },
     /// It is not permitted as things are, and goes on by itself once somebody mends that: credentials, protection.
     Blocked {
+        /// What stands in the way.
+        barrier: Barrier,
         /// Why, and what to change.
         message: String,
     },

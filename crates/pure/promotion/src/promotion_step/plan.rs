@@ -6,8 +6,9 @@ use kardinal_planner::sentence;
 use super::check::{Checked, check_current};
 use super::state::is_under_way;
 use super::{
-    Effect, Organisation, Outcome, Snapshot, StepEffect, closing, commit_check, is_before_the_change,
-    is_of_another, is_over, organisation, pending, promoting, removal, target, verifying, waiting, why,
+    Barrier, Effect, Organisation, Outcome, Snapshot, StepEffect, closing, commit_check,
+    is_before_the_change, is_of_another, is_over, organisation, pending, promoting, removal, target,
+    verifying, waiting, why,
 };
 use crate::bundle::gate_kind;
 
@@ -84,7 +85,7 @@ pub fn objection(snapshot: &Snapshot<'_>, effect: &Effect, files: &[String]) -> 
     let strange = files.iter().find(|file| !target.covers(file))?;
     let message =
         format!("the change would write `{strange}`, which is not where this step says that it writes");
-    Some(Outcome::Refused { task: None, message })
+    Some(Outcome::Refused { task: None, barrier: Barrier::Other, message })
 }
 
 fn decide(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {

@@ -27,7 +27,7 @@ pub(super) fn foreign(snapshot: &Snapshot<'_>, pull_request: &PullRequest) -> Op
 }
 
 /// Writes down where the pull request stands, and goes on when it is merged.
-pub(super) fn settle(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullRequest) {
+pub(super) fn record_and_go_on(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullRequest) {
     record(draft, pull_request);
     if draft.status.state != Some(PromotionState::WaitingForMerge) {
         return;

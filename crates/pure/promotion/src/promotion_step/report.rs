@@ -14,8 +14,8 @@ use super::check::check_current;
 use super::draft::{self, Draft};
 use super::tasks::reviewed;
 use super::{
-    CommitState, Effect, ForgeEffect, GitEffect, Note, Outcome, PullRequest, PullRequestState, Retry,
-    Snapshot, StepEffect, closing, commit_check, pull_request, why,
+    Barrier, CommitState, Effect, ForgeEffect, GitEffect, Note, Outcome, PullRequest, PullRequestState,
+    Retry, Snapshot, StepEffect, closing, commit_check, pull_request, why,
 };
 
 /// How often a custom task is called before a fault fails the step.
@@ -87,31 +87,29 @@ fn fold(
             fault(draft, effect, message);
             Some(pause(attempt))
         }
-        Outcome::Blocked { message }
+        Outcome::Blocked { message, .. }
             if may_give_up(snapshot, draft, effect) && attempt >= BLOCKED_ATTEMPTS_MAX =>
         {
             give_up(draft, snapshot, effect, message);
             None
         }
-        Outcome::Blocked { message }
+        Outcome::Blocked { barrier, message }
             if is_display(effect)
                 && attempt >= BLOCKED_ATTEMPTS_MAX
                 && !takes_success_back(snapshot, draft, effect) =>
         {
-            refused(draft, snapshot, effect, (None, message), attempt)
+            refused(draft, snapshot, effect, (None, *barrier, message), attempt)
         }
         Outcome::Conflict { message, certain } => {
             Some(conflict(draft, snapshot, effect, (message, *certain), attempt))
         }
-        Outcome::Refused { message, .. } if is_rebuild(effect) => {
-            draft.block(&format!("{}: {message}", doing(effect)));
-            Some(backoff(attempt, uid(snapshot)))
-        }
-        Outcome::Blocked { message } => {
-            draft.block(message);
+        Outcome::Blocked { barrier, message } => {
+            draft.block(*barrier, message);
             Some(pause(attempt))
         }
-        Outcome::Refused { task, message } => refused(draft, snapshot, effect, (*task, message), attempt),
+        Outcome::Refused { task, barrier, message } => {
+            refused(draft, snapshot, effect, (*task, *barrier, message), attempt)
+        }
         // A look at a record that is still open does not say that it can be merged now: the next try does.
         Outcome::PullRequest(found) if merges_itself(snapshot, effect, found) && draft.is_blocked() => {
             pull_request::record(draft, found);
@@ -262,9 +260,14 @@ fn refused(
     draft: &mut Draft<'_>,
     snapshot: &Snapshot<'_>,
     effect: &Effect,
-    (task, message): (Option<usize>, &str),
+    (task, barrier, message): (Option<usize>, Barrier, &str),
     attempt: u32,
 ) -> Option<SignedDuration> {
+    // The base may be mended.
+    if is_rebuild(effect) {
+        draft.block(barrier, &format!("{}: {message}", doing(effect)));
+        return Some(backoff(attempt, uid(snapshot)));
+    }
     if may_give_up(snapshot, draft, effect) {
         give_up(draft, snapshot, effect, message);
         return None;
@@ -284,7 +287,7 @@ fn refused(
             | ForgeEffect::FindMerge { .. }
             | ForgeEffect::SetCommitStatus { .. },
         ) => {
-            draft.block(&format!("{}: {message}", doing(effect)));
+            draft.block(barrier, &format!("{}: {message}", doing(effect)));
             Some(pause(attempt))
         }
         Effect::CallTask(call) => {

@@ -1,8 +1,10 @@
 //! A step on a table: what it sees, what it decides, what it writes down.
 
+mod barriers;
 mod body;
 mod checked;
 mod crash;
+mod effects;
 mod evidence;
 mod lane;
 mod late;

@@ -10,8 +10,7 @@ use serde_json::Value;
 use super::check::Checked;
 use super::draft::{self, Draft, output};
 use super::tasks::TaskKind;
-use super::{Plan, Snapshot, change, gates, promoted_commit, why};
-use kardinal_planner::why::Wait;
+use super::{Barrier, Plan, Snapshot, change, gates, promoted_commit, why};
 
 use crate::health::{self, Adapter, Baseline, Expected, HealthFacts, Unknown, Verdict};
 
@@ -101,8 +100,8 @@ pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
             draft.advance(&told);
         }
         Verdict::Unproven(reason) => {
-            let counts = Wait { until: Some(deadline), ..seen(why::reason::NOT_PROVEN, &reason) };
-            draft.wait([counts]);
+            let counts = Some(Ending::Counts(deadline));
+            draft.wait([why::ends(seen(why::reason::NOT_PROVEN, &reason), counts)]);
             wake = Some(next_look);
         }
         other if snapshot.now >= deadline => {
@@ -110,11 +109,13 @@ pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
             draft.fail(health_task(&draft), format!("not healthy after {timeout}: {}", other.reason()));
         }
         Verdict::Degraded(reason) => {
-            draft.wait([Wait { deadline: Some(deadline), ..seen(why::reason::DEGRADED, &reason) }]);
+            let fails = Some(Ending::Fails(deadline));
+            draft.wait([why::ends(seen(why::reason::DEGRADED, &reason), fails)]);
             wake = Some(next_look);
         }
         other => {
-            draft.wait([Wait { deadline: Some(deadline), ..seen(why::reason::CHECKING, other.reason()) }]);
+            let fails = Some(Ending::Fails(deadline));
+            draft.wait([why::ends(seen(why::reason::CHECKING, other.reason()), fails)]);
             wake = Some(next_look);
         }
     }
@@ -132,15 +133,14 @@ fn unknown(mut draft: Draft<'_>, why: &Unknown) -> Plan {
     match why {
         Unknown::Problem(problem) => {
             draft.reachable();
-            draft.block(problem);
-            draft.wait([why::action(problem)]);
+            draft.block(Barrier::Other, problem);
         }
-        Unknown::Unreachable(why) => {
+        Unknown::Unreachable { why, code } => {
             draft.unblock();
-            let since = draft.unreachable(why);
+            let since = draft.unreachable(why, *code);
             // Nobody knows when it went away, only when it was asked in vain.
             let environment = &draft.snapshot().step.spec.environment;
-            draft.wait([why::unreachable(environment, why, since)]);
+            draft.wait([why::unreachable(environment, why, *code, since)]);
         }
     }
     draft.set_output(draft::HEALTH_UNKNOWN, "true");

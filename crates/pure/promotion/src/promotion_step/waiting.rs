@@ -27,7 +27,7 @@ pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
     {
         return Plan::act(effect);
     }
-    pull_request::settle(&mut draft, snapshot, pull_request);
+    pull_request::record_and_go_on(&mut draft, snapshot, pull_request);
     draft.plan()
 }
 

@@ -5,6 +5,9 @@
 
 use jiff::Timestamp;
 use kardinal_planner::why::{Subject, Wait, WaitOn, Who};
+use kardinal_vcs::Barrier;
+
+use super::Ending;
 
 /// The words of [`Wait::reason`]. Programs may rely on them.
 pub mod reason {
@@ -64,18 +67,15 @@ const NUMBER: &str = "number";
 const SINCE: &str = "since";
 /// Under this name a [`Wait`] tells with which code of HTTP somebody does not let us in.
 const CODE: &str = "code";
-/// Words of Git servers and forges that do not let us in.
-const REFUSALS: [&str; 8] =
-    ["credential", "token", "password", "permission", "authenti", "authoriz", "not allowed", "forbidden"];
-/// The flag that the operator is asked for.
-const ALLOWED_HOSTS: &str = "--allowed-hosts";
+/// The codes with which a cluster does not let us in, or look around no further, and the words that Kubernetes has for them.
+const REFUSALS: [(u16, &str); 2] = [(401, "Unauthorized"), (403, "Forbidden")];
 /// Under this name a [`Wait`] tells the environment that it is about.
 pub(crate) const ENVIRONMENT: &str = "environment";
 /// Stands for an environment that nobody has named.
 const BEFORE: &str = "the environment before";
 
 /// Somebody paused the Pipeline.
-pub(super) fn paused(pipeline: &str, why: &str) -> Wait {
+pub(crate) fn paused(pipeline: &str, why: &str) -> Wait {
     Wait::new(WaitOn::Pause, reason::PAUSED, Subject::object("Pipeline", pipeline), Who::Person)
         .detail(why)
         .basis(format!("needs a person to run `kardinal resume {pipeline}`"))
@@ -116,13 +116,17 @@ pub(crate) fn ahead(bundle: &str, environment: &str, what: &str) -> Wait {
         .value(ENVIRONMENT, environment)
 }
 
-/// The environments before this one, and where they stand; `names` is empty where nobody has written them down.
+/// An environment before this one, and where it stands.
+pub(crate) fn upstream(name: &str, state: &str) -> Wait {
+    Wait::new(WaitOn::Upstream, reason::NOT_VERIFIED, Subject::new(name), Who::Kardinal)
+        .detail(state)
+        .basis(format!("follows when {name} is verified"))
+}
+
+/// The same for several; `names` is empty where nobody has written them down.
 pub(super) fn upstreams<'a>(names: impl Iterator<Item = &'a str>, state: &str) -> Vec<Wait> {
-    let wait = |name: &str| {
-        Wait::new(WaitOn::Upstream, reason::NOT_VERIFIED, Subject::new(name), Who::Kardinal).detail(state)
-    };
-    let all: Vec<Wait> = names.map(wait).collect();
-    if all.is_empty() { vec![wait(BEFORE)] } else { all }
+    let all: Vec<Wait> = names.map(|name| upstream(name, state)).collect();
+    if all.is_empty() { vec![upstream(BEFORE, state)] } else { all }
 }
 
 /// A pull request; its number may not be on record.
@@ -154,20 +158,46 @@ pub(crate) fn health(environment: &str, reason: &str, detail: &str) -> Wait {
     Wait::new(WaitOn::Health, reason, Subject::new(environment), Who::Outside).detail(detail)
 }
 
-/// The same where the cluster cannot be reached, which was noticed at this time. What does not let us in answers with a code
-/// first.
-pub(crate) fn unreachable(environment: &str, why: &str, since: Timestamp) -> Wait {
+/// The same where the cluster cannot be reached, which was noticed at this time. `code` is what it answers with, if it does.
+pub(crate) fn unreachable(environment: &str, why: &str, code: Option<u16>, since: Timestamp) -> Wait {
     let wait = health(environment, reason::UNREACHABLE, why).value(SINCE, format!("{since:.0}"));
-    let code = why.split([' ', ':']).next().filter(|code| matches!(*code, "401" | "403"));
-    match code {
-        Some(code) => wait.value(CODE, code),
+    match code.filter(|code| REFUSALS.iter().any(|(refusal, _)| refusal == code)) {
+        Some(code) => wait.value(CODE, code.to_string()),
         None => wait,
     }
+}
+
+/// What a condition says of a cluster that cannot be reached, in one word: of one that refuses, with which code.
+pub(super) fn unreachable_reason(code: Option<u16>) -> &'static str {
+    let refusal = REFUSALS.iter().find(|(refusal, _)| Some(*refusal) == code);
+    refusal.map_or(reason::UNREACHABLE, |(_, word)| word)
+}
+
+/// The code that such a word stands for.
+pub(crate) fn unreachable_code(reason: &str) -> Option<u16> {
+    REFUSALS.iter().find(|(_, word)| *word == reason).map(|(code, _)| *code)
 }
 
 /// The code of HTTP with which a cluster does not let us in, or look around no further.
 pub(crate) fn code(wait: &Wait) -> Option<&str> {
     wait.value_of(CODE)
+}
+
+/// A wait for the environment with how its check ends if nothing of what is seen changes any more. Absent: the check has not
+/// begun.
+pub(crate) fn ends(wait: Wait, ending: Option<Ending>) -> Wait {
+    let (until, deadline, basis) = match ending {
+        Some(Ending::Open) => {
+            let basis = "the time of the check does not run while nothing is known of the environment";
+            (None, None, basis.to_owned())
+        }
+        Some(Ending::Fails(at)) => (None, Some(at), format!("no later than {at:.0}, or it fails")),
+        Some(Ending::Counts(at)) => {
+            (Some(at), None, format!("without a proof it counts as verified at {at:.0}"))
+        }
+        None => (None, None, "it goes on as soon as the environment is healthy".to_owned()),
+    };
+    Wait { until, deadline, ..wait.basis(basis) }
 }
 
 /// Something that a person has to mend.
@@ -176,16 +206,24 @@ pub(crate) fn action(detail: &str) -> Wait {
         .detail(detail)
 }
 
-/// Something that somebody outside does not permit. Git servers and forges tell it only in words: here alone those are looked
-/// at, and what follows from them is the reason.
-pub(crate) fn blocked(detail: &str) -> Wait {
-    let said = detail.to_lowercase();
-    let reason = match () {
-        () if said.contains(ALLOWED_HOSTS) => reason::HOST_NOT_ALLOWED,
-        () if REFUSALS.iter().any(|word| said.contains(word)) => reason::NOT_LET_IN,
-        () => reason::ACTION_NEEDED,
-    };
-    Wait { reason: reason.to_owned(), ..action(detail) }
+/// The same with what stands in the way.
+pub(crate) fn blocked(barrier: Barrier, detail: &str) -> Wait {
+    Wait { reason: blocked_reason(barrier).to_owned(), ..action(detail) }
+}
+
+/// What stands in the way, in one word: the reason of the wait and of the condition.
+pub(super) fn blocked_reason(barrier: Barrier) -> &'static str {
+    match barrier {
+        Barrier::NotLetIn => reason::NOT_LET_IN,
+        Barrier::HostNotAllowed => reason::HOST_NOT_ALLOWED,
+        Barrier::Other => reason::ACTION_NEEDED,
+    }
+}
+
+/// What stands in the way by that word. Conditions that were written before they had it tell only that somebody has to act.
+pub(crate) fn barrier(reason: &str) -> Barrier {
+    let all = [Barrier::NotLetIn, Barrier::HostNotAllowed, Barrier::Other];
+    all.into_iter().find(|barrier| blocked_reason(*barrier) == reason).unwrap_or(Barrier::Other)
 }
 
 /// Somebody outside who failed; the step tries again.
@@ -195,9 +233,18 @@ pub(crate) fn outside(detail: impl Into<String>) -> Wait {
         .basis("kardinal tries again by itself and goes on as soon as that works")
 }
 
+/// The agent of a shard that is away; `since` tells how long.
+pub(crate) fn away(shard: &str, since: impl Into<String>) -> Wait {
+    Wait::new(WaitOn::Agent, reason::AWAY, Subject::new(shard), Who::Person)
+        .detail(since)
+        .basis(format!("goes on when `kardinal agent --shard {shard}` runs again"))
+}
+
 /// What kardinal itself does next.
 pub fn next(detail: impl Into<String>) -> Wait {
-    Wait::new(WaitOn::Controller, reason::NEXT, Subject::new("kardinal"), Who::Kardinal).detail(detail)
+    Wait::new(WaitOn::Controller, reason::NEXT, Subject::new("kardinal"), Who::Kardinal)
+        .detail(detail)
+        .basis("kardinal does it next; `kardinal doctor` tells whether it runs")
 }
 
 /// What is waited for in one line: the message of a status. What holds a pull request is said with it.

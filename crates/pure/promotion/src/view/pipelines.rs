@@ -195,7 +195,7 @@ mod tests {
 
     fn world<'a>(pipeline: &'a Pipeline, bundles: &'a [Bundle], gates: &'a [PolicyGate]) -> World<'a> {
         let now = "2026-04-09T10:05:00Z".parse().unwrap();
-        World { pipeline, bundles, steps: &[], gates, policy_namespaces: &[], graphs: &[], agents: &[], now }
+        World { bundles, gates, ..World::of(pipeline, now) }
     }
 
     /// The versions that the environment `prod` has and gets.

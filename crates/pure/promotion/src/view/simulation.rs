@@ -221,14 +221,10 @@ mod tests {
     ) -> Result<Simulation, Error> {
         let pipeline = pipeline();
         let world = World {
-            pipeline: &pipeline,
             bundles,
-            steps: &[],
             gates,
             policy_namespaces: &["platform".to_owned()],
-            graphs: &[],
-            agents: &[],
-            now: "2026-04-11T15:00:00Z".parse().unwrap(),
+            ..World::of(&pipeline, "2026-04-11T15:00:00Z".parse().unwrap())
         };
         simulate(&world, question)
     }

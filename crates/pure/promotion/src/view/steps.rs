@@ -184,14 +184,10 @@ mod tests {
         let steps = [step("one", json!({"state": "Pending"})), step("other", json!({}))];
         let gates = [gate("one"), gate("other")];
         let world = World {
-            pipeline: &pipeline,
             bundles: &bundles,
             steps: &steps,
             gates: &gates,
-            policy_namespaces: &[],
-            graphs: &[],
-            agents: &[],
-            now: "2026-04-09T10:05:00Z".parse().unwrap(),
+            ..World::of(&pipeline, "2026-04-09T10:05:00Z".parse().unwrap())
         };
         let seen = super::steps(&world, Some("one")).unwrap();
         let told: Vec<(&str, &str, Option<&str>, Option<&str>)> = seen
@@ -225,14 +221,9 @@ mod tests {
             let (bundles, steps) =
                 ([bundle("one", record)], [step("one", json!({"state": state, "message": said}))]);
             let world = World {
-                pipeline: &pipeline,
                 bundles: &bundles,
                 steps: &steps,
-                gates: &[],
-                policy_namespaces: &[],
-                graphs: &[],
-                agents: &[],
-                now: "2026-04-09T10:05:00Z".parse().unwrap(),
+                ..World::of(&pipeline, "2026-04-09T10:05:00Z".parse().unwrap())
             };
             let seen = super::steps(&world, None).unwrap();
             let message = &seen.rows[0].message;
@@ -244,16 +235,7 @@ mod tests {
     fn nothing_on_its_way_is_no_rows_and_an_unknown_bundle_names_those_that_exist() {
         let pipeline = pipeline();
         let bundles = [bundle("one", json!({}))];
-        let mut world = World {
-            pipeline: &pipeline,
-            bundles: &[],
-            steps: &[],
-            gates: &[],
-            policy_namespaces: &[],
-            graphs: &[],
-            agents: &[],
-            now: "2026-04-09T10:05:00Z".parse().unwrap(),
-        };
+        let mut world = World::of(&pipeline, "2026-04-09T10:05:00Z".parse().unwrap());
         let seen = steps(&world, None).unwrap();
         assert_eq!((seen.rows, seen.objects), (Vec::new(), StepObjects::default()));
         world.bundles = &bundles;

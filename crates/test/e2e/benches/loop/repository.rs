@@ -82,7 +82,7 @@ struct Retag(String);
 impl Change for Retag {
     fn apply<'a>(&'a self, tree: &'a dyn Tree) -> BoxFuture<'a, Result<Vec<Write>, ChangeError>> {
         Box::pin(async move {
-            let stop = |message: String| ChangeError { message, may_pass: false };
+            let stop = |message: String| ChangeError::problem(message);
             let content = tree.read(TARGET).map_err(|error| stop(error.to_string()))?;
             let text =
                 String::from_utf8(content.unwrap_or_default()).map_err(|error| stop(error.to_string()))?;

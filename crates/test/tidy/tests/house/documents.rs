@@ -26,6 +26,21 @@ fn the_architecture_stays_readable() -> Result<()> {
     Ok(())
 }
 
+/// The last words of a path are enough to name a file: crates are named by their folder.
+#[test]
+fn the_files_that_a_change_touches_are_there() -> Result<()> {
+    let root = root()?;
+    let text = std::fs::read_to_string(root.join("ARCHITECTURE.md"))?;
+    let all = files(&root)?;
+    let is_file = |word: &&str| [".rs", ".md", ".toml"].iter().any(|end| word.ends_with(end));
+    let rows = text.lines().filter(|line| line.starts_with("| changed"));
+    let named: Vec<&str> = rows.flat_map(|row| row.split('`').skip(1).step_by(2)).filter(is_file).collect();
+    anyhow::ensure!(named.len() > 20, "only {} files are named", named.len());
+    let is_there = |name: &str| all.iter().any(|file| file.ends_with(name));
+    let offences: Vec<String> = named.into_iter().filter(|name| !is_there(name)).map(str::to_owned).collect();
+    report("ARCHITECTURE.md names a file that is not there", &offences)
+}
+
 /// The targets of `[text](target)` in a text, outside of code.
 fn links(text: &str) -> Vec<String> {
     let mut in_code = false;

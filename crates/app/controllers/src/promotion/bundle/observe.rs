@@ -16,7 +16,6 @@ use kardinal_promotion::seal::Key as SealKey;
 
 use super::{Kind, Memory, Refusal};
 use crate::Context;
-use crate::forges::Trouble;
 use crate::promotion::surroundings::around;
 use crate::promotion::{access, facets};
 use crate::reconcile::driver::{Key, Next};
@@ -126,7 +125,6 @@ impl Observation {
         decide(&Snapshot {
             bundle: &self.bundle,
             pipeline: self.pipeline.as_ref(),
-            siblings: &self.around.others.iter().collect::<Vec<_>>(),
             around: &self.around,
             gates: &self.gates.iter().collect::<Vec<_>>(),
             graphs: &self.graphs.iter().collect::<Vec<_>>(),
@@ -167,12 +165,12 @@ async fn look_for(context: &Context, namespace: &str, search: &Search) -> Commit
     let remote = async { context.remote(&access::of_step(namespace, step)?).await };
     let remote = match remote.await {
         Ok(remote) => remote,
-        Err(Trouble::Problem(message) | Trouble::Fault(message)) => return Commit::Unreachable(message),
+        Err(trouble) => return Commit::Unreachable(trouble.into_message()),
     };
     let source = match context.source(namespace, &remote, &search.commit.repository) {
         Ok(source) => source,
         // Whose repository it is does not change by itself.
-        Err(Trouble::Problem(message) | Trouble::Fault(message)) => return Commit::Missing(message),
+        Err(trouble) => return Commit::Missing(trouble.into_message()),
     };
     let repositories = &context.repositories;
     let found = async {

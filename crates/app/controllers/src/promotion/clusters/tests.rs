@@ -113,7 +113,7 @@ async fn in_time<T>(what: &str, event: impl Future<Output = T>) -> T {
 fn problem(found: Result<Arc<Remote>, Unknown>) -> String {
     match found {
         Err(Unknown::Problem(problem)) => problem,
-        Err(Unknown::Unreachable(why)) => panic!("unreachable: {why}"),
+        Err(Unknown::Unreachable { why, .. }) => panic!("unreachable: {why}"),
         Ok(_) => panic!("it was reached"),
     }
 }
@@ -174,6 +174,23 @@ async fn a_cluster_that_went_away_is_known_to_be_lost() {
     assert!(view.synced() && view.lost([&deployments()]).is_some());
     bench.pass(11);
     bench.told("it does not answer", || matches!(reached(), Reached::No(_))).await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_refuses_the_token_tells_its_code() {
+    let bench = Bench::new().await;
+    let (_server, handle) = cluster().await;
+    let is_token = |line: &&str| line.trim_start().starts_with("token:");
+    let token = handle.kubeconfig().lines().find(is_token).unwrap();
+    bench.keep(&handle.kubeconfig().replace(token, "    token: another")).await;
+    let remote = bench.reach().await.ok().unwrap();
+    remote.watches.ensure(&deployments());
+    let lost = || remote.watches.view([&deployments()]).lost([&deployments()]);
+    bench.told("it is lost", || lost().is_some()).await;
+    assert!(matches!(unreachable(lost().unwrap()), Unknown::Unreachable { code: Some(401), .. }));
+    let reached = || remote.reached(&deployments(), "prod", bench.clock.now());
+    let refuses = || matches!(reached(), Reached::No(Lost { code: Some(401), .. }));
+    bench.told("it refuses when it is asked", refuses).await;
 }
 
 #[tokio::test]
@@ -340,7 +357,7 @@ async fn lost(bench: &Bench, address: SocketAddr) -> String {
     let key = ("default".to_owned(), "eu".to_owned());
     let remote = bench.clusters.follow(key, way, bench.clock.now()).await.ok().unwrap();
     remote.watches.ensure(&deployments());
-    let why = || remote.watches.view([&deployments()]).lost([&deployments()]).map(str::to_owned);
+    let why = || remote.watches.view([&deployments()]).lost([&deployments()]).map(|lost| lost.why);
     bench.told("it is lost", || why().is_some()).await;
     assert!(!remote.watches.view([&deployments()]).synced(), "nothing is made of what was seen");
     why().unwrap()

@@ -11,7 +11,7 @@ use kardinal_promotion::promotion_step::{
     objection, why,
 };
 use kardinal_scm::{self as scm, Forge};
-use kardinal_vcs::{PullRequest, PullRequestState, Remote};
+use kardinal_vcs::{Barrier, PullRequest, PullRequestState, Remote};
 
 use super::edit::Edits;
 use super::observe::{self, Observation};
@@ -168,11 +168,11 @@ async fn object(
 
 /// Sorts what went wrong with a change: what had nothing to do with it is tried again.
 fn of_change(error: ChangeError, task: Option<usize>) -> Outcome {
-    let message = error.message;
-    match error.may_pass {
+    let ChangeError { message, may_pass, barrier } = error;
+    match may_pass {
         // It may have cost all the time and memory that one change may have: the next try comes later and later.
         true => Outcome::Fault { message, retry: Retry::Later },
-        false => Outcome::Refused { task, message },
+        false => Outcome::Refused { task, barrier, message },
     }
 }
 
@@ -181,13 +181,8 @@ fn of_git(kind: &Kind, observation: &Observation, error: kardinal_git::Error) ->
     match error {
         kardinal_git::Error::Change(error) => of_change(error, None),
         kardinal_git::Error::Overtaken(message) => Outcome::Overtaken { message },
-        kardinal_git::Error::Problem(message) | kardinal_git::Error::NoCommit(message) => {
-            // Credentials may have been renewed since they were read.
-            if let Ok(access) = access::of_step(&observation.key.0, &observation.step) {
-                kind.context.credentials.forget(&access);
-            }
-            Outcome::Blocked { message }
-        }
+        kardinal_git::Error::Problem { message, barrier } => blocked(kind, observation, barrier, message),
+        kardinal_git::Error::NoCommit(message) => blocked(kind, observation, Barrier::Other, message),
         kardinal_git::Error::Fault { message, retry_after } => {
             Outcome::Fault { message, retry: after(retry_after) }
         }
@@ -195,6 +190,14 @@ fn of_git(kind: &Kind, observation: &Observation, error: kardinal_git::Error) ->
             Outcome::Fault { message, retry: Retry::Limited(signed(retry_after)) }
         }
     }
+}
+
+/// Credentials may have been renewed since they were read: the next try reads them again.
+fn blocked(kind: &Kind, observation: &Observation, barrier: Barrier, message: String) -> Outcome {
+    if let Ok(access) = access::of_step(&observation.key.0, &observation.step) {
+        kind.context.credentials.forget(&access);
+    }
+    Outcome::Blocked { barrier, message }
 }
 
 async fn forge(kind: &Kind, observation: &Observation, effect: &ForgeEffect) -> Outcome {
@@ -209,10 +212,7 @@ async fn forge(kind: &Kind, observation: &Observation, effect: &ForgeEffect) -> 
     };
     match ask(forge.as_ref(), effect, context.clock.as_ref()).await {
         Ok(outcome) => outcome,
-        Err(scm::Error::Problem(message)) => {
-            context.credentials.forget(&access);
-            Outcome::Blocked { message }
-        }
+        Err(scm::Error::Problem { message, barrier }) => blocked(kind, observation, barrier, message),
         Err(scm::Error::Absent(message)) => Outcome::Absent { message },
         Err(scm::Error::Conflict { message, certain }) => Outcome::Conflict { message, certain },
         Err(scm::Error::Fault { message, retry_after }) => {
@@ -284,7 +284,7 @@ async fn whole(forge: &dyn Forge, found: PullRequest) -> Result<Outcome, scm::Er
 impl From<Trouble> for Outcome {
     fn from(trouble: Trouble) -> Outcome {
         match trouble {
-            Trouble::Problem(message) => Outcome::Blocked { message },
+            Trouble::Problem { message, barrier } => Outcome::Blocked { barrier, message },
             Trouble::Fault(message) => Outcome::Fault { message, retry: Retry::Soon },
         }
     }
@@ -296,10 +296,11 @@ mod tests {
 
     #[test]
     fn a_change_that_something_outside_kept_from_being_made_is_tried_again() {
-        let error = |may_pass| ChangeError { message: "why".to_owned(), may_pass };
         let fault = Outcome::Fault { message: "why".to_owned(), retry: Retry::Later };
-        assert_eq!(of_change(error(true), Some(2)), fault);
-        let refused = Outcome::Refused { task: Some(2), message: "why".to_owned() };
-        assert_eq!(of_change(error(false), Some(2)), refused);
+        assert_eq!(of_change(ChangeError::fault("why"), Some(2)), fault);
+        let refused = |barrier| Outcome::Refused { task: Some(2), barrier, message: "why".to_owned() };
+        assert_eq!(of_change(ChangeError::problem("why"), Some(2)), refused(Barrier::Other));
+        let host = ChangeError { barrier: Barrier::HostNotAllowed, ..ChangeError::problem("why") };
+        assert_eq!(of_change(host, Some(2)), refused(Barrier::HostNotAllowed));
     }
 }

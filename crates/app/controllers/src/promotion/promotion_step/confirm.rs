@@ -47,9 +47,7 @@ impl<C: Change> Change for Confirmed<C> {
             let _ = self.ask.send(Question { files: files.to_vec(), answer }).await;
             match answered.await {
                 Ok(true) => Ok(()),
-                Ok(false) | Err(_) => {
-                    Err(ChangeError { message: "it may not go out any more".to_owned(), may_pass: false })
-                }
+                Ok(false) | Err(_) => Err(ChangeError::problem("it may not go out any more")),
             }
         }
         .boxed()

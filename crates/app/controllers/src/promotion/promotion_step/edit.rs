@@ -78,8 +78,10 @@ impl Edits {
         budget: &Budget,
     ) -> Result<Vec<FileChange>, kardinal_git::Error> {
         let source = self.context.source(&self.namespace, &self.remote, repository);
-        let source = &source
-            .map_err(|(Trouble::Problem(why) | Trouble::Fault(why))| kardinal_git::Error::problem(why))?;
+        let source = &source.map_err(|trouble| match trouble {
+            Trouble::Problem { message, barrier } => kardinal_git::Error::Problem { message, barrier },
+            Trouble::Fault(message) => kardinal_git::Error::fault(message),
+        })?;
         let repositories = &self.context.repositories;
         let to = repositories.resolve(source, to).await?;
         let from = match from {
@@ -92,7 +94,7 @@ impl Edits {
     }
 
     async fn edit(&self, files: &mut Files<'_>, edit: &Edit) -> Result<(), ChangeError> {
-        let stop = |message: String| ChangeError { message, may_pass: false };
+        let stop = |message: String| ChangeError::problem(message);
         match edit {
             Edit::KustomizeImages { images, .. } => {
                 let (path, text) = files.kustomization().map_err(stop)?;
@@ -134,7 +136,7 @@ impl Edits {
                     error => {
                         let message = error.to_string();
                         self.found().trouble = Some(error);
-                        ChangeError { message, may_pass: true }
+                        ChangeError::fault(message)
                     }
                 })?;
                 files.merge(changes, *strategy, source_path.as_deref()).map_err(stop)?;

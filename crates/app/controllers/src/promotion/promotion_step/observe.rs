@@ -22,7 +22,7 @@ use serde_json::Value;
 use super::{Kind, Memory};
 use crate::Context;
 use crate::promotion::access;
-use crate::promotion::clusters::Reached;
+use crate::promotion::clusters::{Reached, unreachable};
 use crate::promotion::facets;
 use crate::promotion::policy_gate::placed;
 use crate::promotion::surroundings::around;
@@ -249,8 +249,8 @@ fn ask(
     };
     let namespace = step.metadata.namespace.as_deref().unwrap_or_default();
     let kind = gvk::<PolicyGate>();
-    if let Some(why) = view.lost([&kind]) {
-        return Err(format!("nothing is heard of PolicyGates: {why}"));
+    if let Some(lost) = view.lost([&kind]) {
+        return Err(format!("nothing is heard of PolicyGates: {}", lost.why));
     }
     if view.kind(&kind).is_none() {
         return Err("PolicyGates cannot be listed".to_owned());
@@ -338,7 +338,7 @@ async fn look(
             continue;
         };
         match remote.as_ref().map(|remote| remote.reached(&kind, &target.namespace, now)) {
-            Some(Reached::No(why)) => return Ok(health::unknown(&step.spec, Unknown::Unreachable(why))),
+            Some(Reached::No(lost)) => return Ok(health::unknown(&step.spec, unreachable(lost))),
             Some(Reached::NotKnown) => return Err(Next::At(now + crate::RETRY)),
             Some(Reached::Yes) | None => {}
         }
@@ -348,8 +348,8 @@ async fn look(
         true => candidates.iter().filter_map(gvk_of).collect(),
         false => kinds,
     };
-    if let Some(why) = view.lost(&looked_at) {
-        return Ok(health::unknown(&step.spec, Unknown::Unreachable(why.to_owned())));
+    if let Some(lost) = view.lost(&looked_at) {
+        return Ok(health::unknown(&step.spec, unreachable(lost)));
     }
     if !view.known() {
         return Err(Next::At(now + crate::RETRY));

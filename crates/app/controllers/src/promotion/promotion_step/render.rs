@@ -47,7 +47,7 @@ impl Renderer<'_> {
         directory: &str,
     ) -> Result<Vec<u8>, ChangeError> {
         let Some(program) = self.program else {
-            return Err(refusal(
+            return Err(ChangeError::problem(
                 "`kustomize-build` needs the program `kustomize`, which is not on this machine: install it, or leave the \
                  task out",
             ));
@@ -77,28 +77,21 @@ impl Renderer<'_> {
 
 /// It holds what is in somebody's repository.
 fn private_folder() -> Result<Scratch, ChangeError> {
-    Scratch::new().map_err(|error| passing(format!("no temporary directory: {error}")))
-}
-
-/// What stays as it is until somebody changes the files.
-fn refusal(message: impl Into<String>) -> ChangeError {
-    ChangeError { message: message.into(), may_pass: false }
-}
-
-/// What has nothing to do with the files.
-fn passing(message: impl Into<String>) -> ChangeError {
-    ChangeError { message: message.into(), may_pass: true }
+    Scratch::new().map_err(|error| ChangeError::fault(format!("no temporary directory: {error}")))
 }
 
 fn of_git(error: kardinal_git::Error) -> ChangeError {
     match error {
         kardinal_git::Error::Change(error) => error,
         kardinal_git::Error::Fault { message, .. } | kardinal_git::Error::Limited { message, .. } => {
-            passing(message)
+            ChangeError::fault(message)
         }
-        kardinal_git::Error::Problem(message)
-        | kardinal_git::Error::NoCommit(message)
-        | kardinal_git::Error::Overtaken(message) => refusal(message),
+        kardinal_git::Error::Problem { message, barrier } => {
+            ChangeError { barrier, ..ChangeError::problem(message) }
+        }
+        kardinal_git::Error::NoCommit(message) | kardinal_git::Error::Overtaken(message) => {
+            ChangeError::problem(message)
+        }
     }
 }
 
@@ -112,8 +105,8 @@ fn lay_out(work: &Path, changed: &Changed) -> Result<(), ChangeError> {
             ErrorKind::NotADirectory
             | ErrorKind::IsADirectory
             | ErrorKind::AlreadyExists
-            | ErrorKind::InvalidFilename => refusal(message),
-            _ => passing(message),
+            | ErrorKind::InvalidFilename => ChangeError::problem(message),
+            _ => ChangeError::fault(message),
         }
     };
     for (place, _) in changed.iter().filter(|(_, content)| content.is_none()) {
@@ -145,22 +138,22 @@ fn lay_out(work: &Path, changed: &Changed) -> Result<(), ChangeError> {
 async fn run(command: Command, patience: Duration) -> Result<Vec<u8>, ChangeError> {
     let Ended { status, text, errors } =
         process::run(command, [OUTPUT, COMPLAINTS], tokio::time::sleep(patience)).await.map_err(|cut| {
-            passing(match cut {
+            ChangeError::fault(match cut {
                 Cut::NotStarted(error) => format!("`kustomize` cannot be started: {error}"),
                 Cut::Stopped(()) => format!("kustomize build took longer than {} s", patience.as_secs()),
             })
         })?;
     if text.len() as u64 > OUTPUT {
-        return Err(refusal(format!("kustomize build prints more than {OUTPUT} bytes")));
+        return Err(ChangeError::problem(format!("kustomize build prints more than {OUTPUT} bytes")));
     }
     match status.code() {
         Some(0) => Ok(text),
-        Some(OF_THE_RUNTIME) if is_out_of_memory(&errors) => Err(refusal(format!(
+        Some(OF_THE_RUNTIME) if is_out_of_memory(&errors) => Err(ChangeError::problem(format!(
             "kustomize build needs more than {MEMORY} bytes of memory: let the kustomization include less, or in \
              several smaller ones"
         ))),
-        Some(_) => Err(refusal(format!("kustomize build: {}", first_line(&errors)))),
-        None => Err(passing(format!("kustomize build was ended from outside: {status}"))),
+        Some(_) => Err(ChangeError::problem(format!("kustomize build: {}", first_line(&errors)))),
+        None => Err(ChangeError::fault(format!("kustomize build was ended from outside: {status}"))),
     }
 }
 
@@ -188,6 +181,7 @@ mod tests {
 
     use kardinal_git::{Budget, Entry, Error};
     use kardinal_reach::Hosts;
+    use kardinal_vcs::Barrier;
 
     use super::*;
 
@@ -365,8 +359,12 @@ mod tests {
         let cluster = Policy::cluster(Hosts::default());
         let text = "resources: [\"http://127.0.0.1:8080/x.yaml\"]\n";
         let hostile = tree(&[("env/kustomization.yaml", text)]);
-        let told = render("echo fetched", &cluster, &hostile, &Changed::new()).await.unwrap_err();
-        assert!(told.contains("127.0.0.1") && told.contains("may not be reached"), "{told}");
+        let told = attempt("echo fetched", &cluster, &hostile, &Changed::new()).await.unwrap_err();
+        assert!(told.message.contains("127.0.0.1") && told.message.contains("may not be reached"), "{told}");
+        assert_eq!((told.may_pass, told.barrier), (false, Barrier::HostNotAllowed));
+        let named = tree(&[("env/kustomization.yaml", "patches: \"\\u0000\" # --allowed-hosts http\n: [\n")]);
+        let told = attempt("echo fetched", &cluster, &named, &Changed::new()).await.unwrap_err();
+        assert_eq!(told.barrier, Barrier::Other, "{told}");
         let plain = tree(&[("env/kustomization.yaml", "resources:\n- https://github.com/x/y\n")]);
         let seen = render("echo $HTTPS_PROXY", &cluster, &plain, &Changed::new()).await.unwrap();
         assert_eq!(seen.trim(), NOWHERE);

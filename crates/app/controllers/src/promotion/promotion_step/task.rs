@@ -3,10 +3,12 @@
 use jiff::SignedDuration;
 use kardinal_promotion::promotion_step::{Outcome, Retry, TaskCall};
 use kardinal_reach::Refused;
+use kardinal_vcs::Barrier;
 use reqwest::header::HeaderValue;
 use serde::Deserialize;
 
 use crate::Context;
+use crate::forges::Trouble;
 
 /// The longest answer that is read.
 const ANSWER_LIMIT: usize = 64 * 1024;
@@ -22,7 +24,7 @@ struct Answer {
 pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) -> Outcome {
     let fault = |message: String| Outcome::Fault { message, retry: Retry::Soon };
     if let Err(refused) = context.reach.check_url(&call.url) {
-        return Outcome::Blocked { message: refused.into() };
+        return Trouble::from(refused).into();
     }
     let mut request = context.promotion.http.post(&call.url).json(&call.body);
     if let Ok(timeout) = call.timeout.try_into() {
@@ -38,7 +40,7 @@ pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) ->
                         "the Secret `{}` cannot be sent in a header: it holds control characters",
                         secret.name
                     );
-                    return Outcome::Blocked { message };
+                    return Outcome::Blocked { barrier: Barrier::NotLetIn, message };
                 }
             },
             Err(trouble) => return trouble.into(),
@@ -50,7 +52,7 @@ pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) ->
             // The error without its URL, which may hold a secret.
             let error = error.without_url();
             return match Refused::within(&error) {
-                Some(refused) => Outcome::Blocked { message: refused.to_string() },
+                Some(refused) => Trouble::from(refused.clone()).into(),
                 None => fault(no_answer(&error)),
             };
         }
@@ -66,7 +68,7 @@ pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) ->
         return fault(format!("the task answered {status}"));
     }
     if !status.is_success() {
-        return Outcome::Refused { task: Some(call.index), message: format!("the task answered {status}") };
+        return refused(call, format!("the task answered {status}"));
     }
     let body = match read(response).await {
         Ok(body) => body,
@@ -74,11 +76,13 @@ pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) ->
     };
     match serde_json::from_slice::<Answer>(&body) {
         Ok(answer) => Outcome::TaskAnswer { success: answer.success, message: answer.message },
-        Err(_) => Outcome::Refused {
-            task: Some(call.index),
-            message: "the task's answer is not `{\"success\": …, \"message\": …}`".to_owned(),
-        },
+        Err(_) => refused(call, "the task's answer is not `{\"success\": …, \"message\": …}`".to_owned()),
     }
+}
+
+/// The promotion ends with it, so nothing is waited for.
+fn refused(call: &TaskCall, message: String) -> Outcome {
+    Outcome::Refused { task: Some(call.index), barrier: Barrier::Other, message }
 }
 
 /// Says that no answer came, or not all of it, with the part of the error that helps.

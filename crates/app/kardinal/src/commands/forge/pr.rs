@@ -6,7 +6,8 @@ mod forge;
 mod open;
 mod show;
 
-use kardinal_api::forge::{PullRequest, PullRequestState};
+use kardinal_api::forge::PullRequest;
+use kardinal_planner::review::{self, Refusal};
 use kube::api::ListParams;
 
 use crate::args::{Common, PrArguments, PrCommand, PrReference};
@@ -14,7 +15,6 @@ use crate::failure::{Failure, Kind};
 use crate::output;
 use crate::server::Server;
 use crate::who;
-use kardinal_planner::problem::listed;
 
 /// Runs the subcommand.
 pub(crate) fn run(arguments: PrArguments) -> anyhow::Result<()> {
@@ -42,10 +42,7 @@ pub(crate) fn run(arguments: PrArguments) -> anyhow::Result<()> {
             }
             PrCommand::Merge { which, force, who, common } => {
                 let (server, request) = find(&which, &common).await?;
-                if !force {
-                    change::must_pass(&request)?;
-                }
-                change::merge(&server, &request, &who::name(&who), common.output).await
+                change::merge(&server, &request, &who::name(&who), force, common.output).await
             }
             PrCommand::Close { which, who, common } => {
                 let (server, request) = find(&which, &common).await?;
@@ -57,10 +54,7 @@ pub(crate) fn run(arguments: PrArguments) -> anyhow::Result<()> {
 
 async fn list(repo: Option<&str>, all: bool, common: &Common) -> anyhow::Result<()> {
     let server = Server::connect(&common.server).await?;
-    let mut requests: Vec<PullRequest> = server.list(&ListParams::default()).await?;
-    requests.retain(|request| repo.is_none_or(|repo| request.spec.repository == repo));
-    requests.retain(|request| all || state(request) == PullRequestState::Open);
-    requests.sort_by_key(|request| (request.spec.repository.clone(), std::cmp::Reverse(number(request))));
+    let requests = review::pull_requests(server.list(&ListParams::default()).await?, repo, all);
     output::value(common.output, &requests, || match requests.is_empty() {
         true => "there are no open pull requests; `--all` shows merged and closed ones\n".to_owned(),
         false => show::table(&requests, jiff::Timestamp::now()),
@@ -73,35 +67,21 @@ async fn find(which: &PrReference, common: &Common) -> anyhow::Result<(Server, P
     Ok((server, request))
 }
 
-/// The pull request with a number; the repository may be left out where only one has it.
+/// The pull request with a number.
 async fn request(server: &Server, which: &PrReference) -> Result<PullRequest, Failure> {
     let all: Vec<PullRequest> = server.list(&ListParams::default()).await?;
-    let in_repo =
-        |request: &&PullRequest| which.repo.as_ref().is_none_or(|repo| request.spec.repository == *repo);
-    let found: Vec<&PullRequest> =
-        all.iter().filter(|one| number(one) == Some(which.number)).filter(in_repo).collect();
-    let wanted = which.number;
-    match found.as_slice() {
-        [one] => Ok((*one).clone()),
-        [] => {
-            let failure = Failure::new(
-                Kind::NotFound,
-                format!("there is no pull request #{wanted} in namespace `{}`", server.namespace),
-            );
-            Err(failure.hint("`kardinal pr list --all` shows them"))
-        }
-        several => {
-            let repos = several.iter().map(|one| one.spec.repository.as_str());
-            Err(Failure::new(Kind::Usage, format!("several repositories have a pull request #{wanted}"))
-                .hint(format!("choose one with `--repo`: {}", listed(repos))))
-        }
+    let found = review::numbered(&all, which.number, which.repo.as_deref(), &server.namespace)?;
+    Ok(found.clone())
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        let (kind, problem) = match refusal {
+            Refusal::NotFound(problem) => (Kind::NotFound, problem),
+            Refusal::Unclear(problem) => (Kind::Usage, problem),
+            Refusal::Over(problem) => (Kind::Failed, problem),
+            Refusal::Check(problem) => (Kind::Refused, problem),
+        };
+        Failure { kind, message: problem.message, hint: problem.hint }
     }
-}
-
-fn number(request: &PullRequest) -> Option<u64> {
-    request.status.as_ref()?.number
-}
-
-fn state(request: &PullRequest) -> PullRequestState {
-    request.status.as_ref().and_then(|status| status.state).unwrap_or_default()
 }

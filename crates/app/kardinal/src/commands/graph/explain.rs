@@ -1,10 +1,9 @@
 //! `kardinal graph explain`: how each node stands, what it waits for and until when.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use kardinal_api::graph::{Graph, NodeState, NodeStatus, Wait};
+use kardinal_api::graph::{NodeStatus, Wait};
 use serde::Serialize;
 
 use crate::args::{OutputFormat, ServerArguments};
@@ -39,25 +38,6 @@ pub(super) fn run(name: &str, server: &ServerArguments, format: OutputFormat) ->
     let explanation =
         Explanation { graph: name.to_owned(), conditions: stands.collect(), nodes: status.nodes };
     output::value(format, &explanation, || explanation.render(Timestamp::now()))
-}
-
-/// The states of a Graph's nodes, for drawings.
-pub(super) fn states(graph: &Graph) -> BTreeMap<String, kardinal_graph::NodeState> {
-    let nodes = graph.status.iter().flat_map(|status| &status.nodes);
-    nodes.map(|node| (node.id.clone(), node_state(node.state))).collect()
-}
-
-fn node_state(state: NodeState) -> kardinal_graph::NodeState {
-    match state {
-        NodeState::Ready => kardinal_graph::NodeState::Ready,
-        NodeState::NotReady => kardinal_graph::NodeState::NotReady,
-        NodeState::Pending => kardinal_graph::NodeState::Pending,
-        NodeState::Excluded => kardinal_graph::NodeState::Excluded,
-        NodeState::Blocked => kardinal_graph::NodeState::Blocked,
-        NodeState::Conflict => kardinal_graph::NodeState::Conflict,
-        NodeState::Error => kardinal_graph::NodeState::Error,
-        NodeState::SystemError => kardinal_graph::NodeState::SystemError,
-    }
 }
 
 impl Explanation {

@@ -4,10 +4,13 @@ use std::pin::pin;
 
 use futures::StreamExt as _;
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Bundle, BundlePhase, PIPELINE_LABEL, Pipeline, Provenance};
-use kardinal_promotion::bundle::{is_finished, phase_of, why};
+use kardinal_api::kardinal::{Bundle, Pipeline, Provenance};
+use kardinal_object::name_of;
 use kardinal_promotion::explain::display_version;
-use kardinal_promotion::intent::{NewBundle, SOURCE_ANNOTATION, commit_of, create_bundle, environment_named};
+use kardinal_promotion::intent::{
+    self, NewBundle, SOURCE_ANNOTATION, commit_of, create_bundle, environment_named,
+};
+use kardinal_promotion::view::{self, Arrival, ArrivalState};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::watch_object;
 
@@ -24,7 +27,7 @@ pub(crate) fn run(arguments: CreateArguments) -> anyhow::Result<()> {
 }
 
 async fn create(arguments: CreateBundleArguments) -> anyhow::Result<()> {
-    // What is wrong with the order itself is told without a server.
+    // What is wrong with the order itself is said without a server.
     let wanted = order(&arguments, "default", None)?;
     check_type(&arguments, &wanted)?;
     let server = Server::connect(&arguments.common.server).await?;
@@ -77,22 +80,13 @@ fn order(
 
 /// The type follows from the content; one that was given must agree.
 fn check_type(arguments: &CreateBundleArguments, bundle: &Bundle) -> Result<(), Failure> {
-    let found = bundle.spec.kind();
-    match arguments.kind.map(|kind| kind.kind()) {
-        Some(wanted) if wanted != found => {
-            let (found, wanted) = (found.as_str(), wanted.as_str());
-            Err(Failure::new(
-                Kind::Usage,
-                format!("--type: what is given makes a Bundle of type `{found}`, not `{wanted}`"),
-            )
-            .hint("`image` needs `--image`, `config` needs `--git-commit`, `mixed` needs both"))
-        }
-        _ => Ok(()),
-    }
+    let hint = "`image` needs `--image`, `config` needs `--git-commit`, `mixed` needs both";
+    let named = arguments.kind.map(|kind| kind.kind());
+    intent::check_type(bundle, named).map_err(|problem| wrong_flag("--type", problem.hint(hint)))
 }
 
 fn render(arguments: &CreateBundleArguments, bundle: &Bundle) -> String {
-    let name = bundle.metadata.name.as_deref().unwrap_or_default();
+    let name = name_of(&bundle.metadata);
     let version = display_version(&kardinal_promotion::gate_context::version(&bundle.spec));
     let pipeline = &arguments.pipeline;
     if arguments.dry_run {
@@ -106,42 +100,37 @@ fn render(arguments: &CreateBundleArguments, bundle: &Bundle) -> String {
 }
 
 /// Waits until the Bundle has arrived or failed.
-pub(super) async fn wait(server: &Server, bundle: &Bundle) -> anyhow::Result<()> {
-    let name = bundle.metadata.name.clone().unwrap_or_default();
-    let pipeline = bundle.metadata.labels.as_ref().and_then(|labels| labels.get(PIPELINE_LABEL)).cloned();
+async fn wait(server: &Server, bundle: &Bundle) -> Result<(), Failure> {
+    let name = name_of(&bundle.metadata);
     let mut progress = Progress::default();
-    let mut states = pin!(watch_object(server.api::<Bundle>(), &name).default_backoff());
-    let end = loop {
-        match states.next().await {
-            Some(Ok(Some(seen))) => {
-                progress.say(why(&seen).unwrap_or("waiting for the controllers"));
-                if phase_of(&seen).is_some_and(is_finished) {
-                    break Some(seen);
-                }
+    let mut states = pin!(watch_object(server.api::<Bundle>(), name).default_backoff());
+    let arrival = loop {
+        let seen = match states.next().await {
+            Some(Ok(seen)) => seen,
+            Some(Err(error)) => {
+                tracing::debug!(%error, "the watch is started again");
+                continue;
             }
-            Some(Err(error)) => tracing::debug!(%error, "the watch is started again"),
-            Some(Ok(None)) | None => break None,
+            None => None,
+        };
+        let arrival = view::arrival(name, seen.as_ref());
+        if let Some(said) = &arrival.said {
+            progress.say(said);
+        }
+        if arrival.state.is_over() {
+            break arrival;
         }
     };
     progress.end();
-    let Some(bundle) = end else {
-        return Err(Failure::new(Kind::NotFound, format!("Bundle `{name}` was deleted")).into());
-    };
-    let message = why(&bundle).unwrap_or_default();
-    let phase = phase_of(&bundle);
-    let kind = match phase {
-        Some(BundlePhase::Verified) => {
-            output::remark(&format!("Bundle \"{name}\" has arrived: {message}"));
+    let Arrival { state, message, hint, .. } = arrival;
+    let kind = match state {
+        ArrivalState::OnItsWay | ArrivalState::Arrived => {
+            output::remark(&message);
             return Ok(());
         }
-        Some(BundlePhase::SkipDenied) => Kind::Refused,
-        _ => Kind::Failed,
+        ArrivalState::Failed => Kind::Failed,
+        ArrivalState::Denied => Kind::Refused,
+        ArrivalState::Deleted => Kind::NotFound,
     };
-    let phase = phase.map(|phase| phase.as_str()).unwrap_or_default();
-    let failure = Failure::new(kind, format!("Bundle `{name}` is {phase}: {message}"));
-    Err(match pipeline {
-        Some(pipeline) => failure.hint(format!("`kardinal explain {pipeline}` tells more")),
-        None => failure,
-    }
-    .into())
+    Err(Failure { kind, message, hint })
 }

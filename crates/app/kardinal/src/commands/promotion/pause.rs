@@ -14,11 +14,7 @@ pub(crate) fn run(arguments: PauseArguments) -> anyhow::Result<()> {
         let (gate, made) = server.ensure(&intent::pause(&pipeline, &who::name(&arguments.who))).await?;
         let name = &arguments.pipeline;
         output::value(arguments.common.output, &gate, || {
-            let said = match made {
-                true => format!("Pipeline \"{name}\" paused: nothing moves, promotions under way included"),
-                false => format!("Pipeline \"{name}\" is paused already"),
-            };
-            format!("{said}\n\nNext:\n  kardinal resume {name}\n")
+            format!("{}\n\nNext:\n  kardinal resume {name}\n", intent::paused(name, made))
         })
     })
 }

@@ -1,22 +1,13 @@
 //! `kardinal resume`.
 
 use kardinal_api::kardinal::PolicyGate;
-use kardinal_promotion::intent::{self, Resumption};
+use kardinal_object::name_of;
+use kardinal_promotion::intent;
 use kube::api::{DeleteParams, ListParams};
-use serde::Serialize;
 
 use crate::args::ResumeArguments;
 use crate::output;
 use crate::server::{Server, about};
-
-/// What was done.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Resumed {
-    pipeline: String,
-    deleted_gates: Vec<String>,
-    unpaused: bool,
-}
 
 /// Takes away everything that holds the Pipeline.
 pub(crate) fn run(arguments: ResumeArguments) -> anyhow::Result<()> {
@@ -25,11 +16,7 @@ pub(crate) fn run(arguments: ResumeArguments) -> anyhow::Result<()> {
         let pipeline = server.pipeline(&arguments.pipeline).await?;
         let gates: Vec<PolicyGate> = server.list(&ListParams::default()).await?;
         let gates: Vec<&PolicyGate> = gates.iter().collect();
-        // Like pausing, resuming twice is harmless.
-        let (resumption, was_paused) = match intent::resume(&pipeline, &gates) {
-            Ok(resumption) => (resumption, true),
-            Err(_) => (Resumption::default(), false),
-        };
+        let resumption = intent::resume(&pipeline, &gates);
         for name in &resumption.gates {
             match server.api::<PolicyGate>().delete(name, &DeleteParams::default()).await {
                 Ok(_) => {}
@@ -41,13 +28,7 @@ pub(crate) fn run(arguments: ResumeArguments) -> anyhow::Result<()> {
         if let Some(patch) = &resumption.patch {
             server.patch(&pipeline, patch).await?;
         }
-        let name = arguments.pipeline;
-        let said = match was_paused {
-            true => format!("Pipeline \"{name}\" goes on\n"),
-            false => format!("Pipeline \"{name}\" is not paused\n"),
-        };
-        let resumed =
-            Resumed { pipeline: name, unpaused: resumption.patch.is_some(), deleted_gates: resumption.gates };
-        output::value(arguments.common.output, &resumed, || said)
+        let resumed = resumption.carried_out(name_of(&pipeline.metadata));
+        output::value(arguments.common.output, &resumed, || format!("{}\n", resumed.render()))
     })
 }

@@ -7,8 +7,9 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, StatusCode, header};
-use kardinal_api::forge::{Check, CheckState, PullRequest, PullRequestState};
+use kardinal_api::forge::{Check, PullRequest, PullRequestState};
 use kardinal_forge::{Credentials, Identity, RefChange};
+use kardinal_planner::review::{self, check_word, state_word};
 use kardinal_promotion::intent::{check_name, check_namespace};
 use kube::Api;
 use kube::api::ListParams;
@@ -156,10 +157,7 @@ async fn find(web: &Web, namespace: &str, repository: &str, number: u64) -> Resu
         tracing::warn!(error = %error, "pull requests cannot be listed");
         (StatusCode::SERVICE_UNAVAILABLE, "the API server does not answer; try again\n".to_owned())
     })?;
-    let found = all
-        .items
-        .into_iter()
-        .find(|request| request.status.as_ref().and_then(|status| status.number) == Some(number));
+    let found = all.items.into_iter().find(|request| review::number(request) == Some(number));
     found.ok_or_else(|| {
         (StatusCode::NOT_FOUND, format!("there is no pull request #{number} in `{namespace}/{repository}`\n"))
     })
@@ -169,13 +167,9 @@ async fn read_diff(web: &Web, namespace: &str, request: &PullRequest) -> Result<
     let Some(forge) = web.forge.clone() else {
         return Err((StatusCode::NOT_FOUND, "no forge is served here\n".to_owned()));
     };
-    let status = request.status.clone().unwrap_or_default();
-    let spec = request.spec.clone();
-    // Afterwards the branches have moved on; the commits tell what it was.
-    let over = status.state.is_some_and(|state| state != PullRequestState::Open);
-    let base = status.base_commit.filter(|_| over).unwrap_or(spec.base);
-    let head = status.head_commit.filter(|_| over).unwrap_or(spec.head);
-    let (namespace, repository) = (namespace.to_owned(), spec.repository);
+    let (base, head) = review::compared(request);
+    let (base, head) = (base.to_owned(), head.to_owned());
+    let (namespace, repository) = (namespace.to_owned(), request.spec.repository.clone());
     let read = tokio::task::spawn_blocking(move || forge.store.diff(&namespace, &repository, &base, &head));
     let failed = |error: &dyn std::fmt::Display| {
         tracing::warn!(error = %error, "a diff cannot be read");
@@ -191,18 +185,23 @@ async fn read_diff(web: &Web, namespace: &str, request: &PullRequest) -> Result<
 fn render(request: &PullRequest, number: u64, diff: &str) -> String {
     let spec = &request.spec;
     let status = request.status.clone().unwrap_or_default();
-    let state = status.state.unwrap_or_default().as_str().to_lowercase();
+    let state = review::state(request);
     let merged = status.merged_by.map(|who| format!(" by {}", escape(&who))).unwrap_or_default();
     let title = escape(&spec.title);
     let (head, base, repository) = (escape(&spec.head), escape(&spec.base), escape(&spec.repository));
     let checks: String = spec.checks.iter().map(shown_check).collect();
-    let more =
-        format!("{checks}<pre>{}</pre>\n<pre>{}</pre>\n", escape(for_people(&spec.body)), escape(diff));
-    let is_open = status.state.unwrap_or_default() == PullRequestState::Open;
-    let verbs = ["show", "diff", "merge"].into_iter().filter(|verb| is_open || *verb != "merge");
+    let more = format!(
+        "{checks}<pre>{}</pre>\n<pre>{}</pre>\n",
+        escape(review::visible_body(request)),
+        escape(diff)
+    );
+    let verbs: &[&str] = match state {
+        PullRequestState::Open => &["show", "diff", "merge"],
+        PullRequestState::Merged | PullRequestState::Closed => &["show", "diff"],
+    };
     let commands: Vec<String> =
-        verbs.map(|verb| format!("kardinal pr {verb} {number} --repo {repository}")).collect();
-    let commands = commands.join("\n");
+        verbs.iter().map(|verb| format!("kardinal pr {verb} {number} --repo {repository}")).collect();
+    let (commands, state) = (commands.join("\n"), state_word(state));
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>#{number} {title}</title>\
          <style>{STYLE}</style></head><body>\n<h1>#{number} {title}</h1>\n\
@@ -211,23 +210,12 @@ fn render(request: &PullRequest, number: u64, diff: &str) -> String {
     )
 }
 
-/// A body without the comment at its top, which is for programs.
-fn for_people(body: &str) -> &str {
-    match body.split_once('\n') {
-        Some((first, rest)) if first.starts_with("<!--") && first.trim_end().ends_with("-->") => rest,
-        _ => body,
-    }
-}
-
 /// One check, and what it says.
 fn shown_check(check: &Check) -> String {
-    let state = match check.state {
-        CheckState::Pending => "pending",
-        CheckState::Success => "success",
-        CheckState::Failure => "failure",
-    };
-    let told = check.description.as_deref().map(|told| format!(": {}", escape(told))).unwrap_or_default();
-    format!("<p>{} <b>{state}</b>{told}</p>\n", escape(&check.context))
+    let state = check_word(check.state);
+    let description =
+        check.description.as_deref().map(|text| format!(": {}", escape(text))).unwrap_or_default();
+    format!("<p>{} <b>{state}</b>{description}</p>\n", escape(&check.context))
 }
 
 /// Text as HTML shows it.

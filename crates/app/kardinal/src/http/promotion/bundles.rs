@@ -49,7 +49,7 @@ pub(in crate::http) async fn create(State(web): State<Arc<Web>>, request: Reques
         Ok(request) => request,
         Err(problems) => return wrong(&problems),
     };
-    let namespace = namespace_of(&request);
+    let namespace = request.namespace();
     if let Err(wait) = web.limits.take(namespace, &request.pipeline, Instant::now()) {
         let seconds = wait.as_secs().saturating_add(1).to_string();
         let message = format!("more than {BURST} requests a minute for Pipeline `{}`", request.pipeline);
@@ -71,10 +71,6 @@ pub(in crate::http) async fn create(State(web): State<Arc<Web>>, request: Reques
     }
 }
 
-fn namespace_of(request: &BundleRequest) -> &str {
-    request.namespace.as_deref().unwrap_or("default")
-}
-
 /// Who calls, and whether the request is theirs: both are needed. The operator's keys hold everywhere, those of a team
 /// where they stand.
 async fn admit(
@@ -88,7 +84,7 @@ async fn admit(
         return Ok(());
     }
     let Some(request) = request else { return Err(refuse(WRONG_TOKEN)) };
-    let keys = web.tenants.keys(namespace_of(request), &request.pipeline).await.map_err(|cause| {
+    let keys = web.tenants.keys(request.namespace(), &request.pipeline).await.map_err(|cause| {
         tracing::warn!(error = %cause, "the CI tokens of a namespace cannot be read");
         Box::new(plain(StatusCode::SERVICE_UNAVAILABLE, "tokens cannot be read now; try again"))
     })?;
@@ -208,7 +204,7 @@ mod tests {
             }
             let request = read(body.to_string().as_bytes())
                 .map_err(|problems| format!("refused: {}", problems.first().unwrap().field))?;
-            let taken = limits.take(namespace_of(&request), &request.pipeline, now);
+            let taken = limits.take(request.namespace(), &request.pipeline, now);
             taken.map_err(|_| "counted".to_owned())
         };
         for _ in 0..BURST {

@@ -101,7 +101,7 @@ fn names_that_are_taken_are_not_accepted_until_they_are_free() {
     assert_eq!(condition(&stored, "Established"), Some(("False", "NotAccepted")));
     assert!(world.model.registry().get("gizmos.example.com").is_none());
     world.ok(&format!("DELETE {CRDS}/widgets.example.com"), Value::Null);
-    world.settle();
+    world.run_housekeeping();
     let stored = world.must(&format!("{CRDS}/gizmos.example.com"));
     assert_eq!(condition(&stored, "Established"), Some(("True", "InitialNamesAccepted")));
     assert!(world.model.registry().get("gizmos.example.com").is_some());
@@ -204,10 +204,10 @@ fn deleting_a_crd_takes_its_objects_along() {
             "widgets.example.com \"new\" is forbidden: create not allowed while custom resource definition is terminating"
         )
     );
-    world.settle();
+    world.run_housekeeping();
     assert_eq!(world.names(WIDGETS), ["default/held"], "a finalizer holds the CRD");
     world.ok(&format!("MERGE {WIDGETS}/held"), json!({"metadata": {"finalizers": null}}));
-    world.settle();
+    world.run_housekeeping();
     assert_eq!(world.get(&format!("{CRDS}/widgets.example.com")), None);
     assert!(world.model.registry().get("widgets.example.com").is_none());
     assert_eq!(world.names(CM), Vec::<String>::new(), "dependents of its objects go as well");

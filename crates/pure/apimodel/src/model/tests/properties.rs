@@ -105,7 +105,7 @@ fn run(world: &mut World, step: &Step) -> Option<Value> {
             answer
         }
         Step::Housekeeping => {
-            world.settle();
+            world.run_housekeeping();
             return None;
         }
     };
@@ -167,7 +167,7 @@ fn check_sequence(steps: &[Step]) {
         assert_eq!(exact, snapshot.keys().cloned().collect::<Vec<String>>(), "the list of {rv}");
     }
     check_selection(&world, &end);
-    world.settle();
+    world.run_housekeeping();
     check_owners(&world);
 }
 
@@ -242,7 +242,7 @@ proptest! {
         let verb = ["POST", "PUT", "MERGE", "JSON", "STRATEGIC", "APPLY"][verb];
         let name = if verb == "POST" { "" } else { "/a" };
         let _answer = world.send(&format!("{verb} {path}{name}?fieldManager=m"), body);
-        world.settle();
+        world.run_housekeeping();
     }
 }
 

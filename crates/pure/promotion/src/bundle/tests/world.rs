@@ -1,16 +1,16 @@
 //! Objects to build tables from, and a small world that carries effects out.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{
-    Bundle, BundlePhase, BundleStatus, Pipeline, PolicyGate, PromotionState, PromotionStep,
+    Bundle, BundleFailure, BundlePhase, BundleStatus, Pipeline, PolicyGate, PromotionState, PromotionStep,
     PromotionStepSpec, PromotionStepStatus,
 };
 use serde::de::DeserializeOwned;
 
 use crate::bundle::plan::phase_of;
-use crate::bundle::{Commit, Effect, Plan, Snapshot, plan, why};
+use crate::bundle::{Commit, Effect, Plan, Snapshot, failure, plan, why};
 use crate::gate_context::Surroundings;
 use crate::seal::Key;
 use kardinal_planner::why::{WaitOn, Who};
@@ -104,11 +104,29 @@ pub(super) fn says_what_it_waits_for(status: &BundleStatus) {
         _ => put_off.map_or("", |told| told.message.as_str()),
     };
     assert_eq!(rendered, said, "{status:#?}");
+    let has_failed = ["Rejected", "StepFailed"].contains(&ready.reason.as_str());
+    assert_eq!(
+        status.failure.is_some(),
+        has_failed && status.phase == Some(BundlePhase::Failed),
+        "{status:#?}"
+    );
+    if let Some(failure) = &status.failure {
+        says_why_it_failed(status, failure, ready);
+    }
     for wait in &status.waits {
         assert!(!wait.reason.is_empty() && !wait.subject.name.is_empty(), "{wait:?}");
         let ends_by_time = wait.until.is_some() || wait.deadline.is_some();
         assert!(ends_by_time || wait.who != Who::Time, "{wait:?}");
         assert!(wait.on != WaitOn::Gate || (wait.until.is_some() == (wait.who == Who::Time)), "{wait:?}");
+    }
+}
+
+/// Unless one of its steps begins anew, what a failed Bundle says is made from what stands in its status.
+fn says_why_it_failed(status: &BundleStatus, failure: &BundleFailure, ready: &Condition) {
+    let has_failed = |name: &String| status.environments[name].state == Some(PromotionState::Failed);
+    if failure.environments.iter().all(has_failed) {
+        assert_eq!(ready.message, failure::message(failure, &status.environments));
+        assert_eq!(ready.reason, failure::reason(failure, &status.environments));
     }
 }
 
@@ -158,15 +176,13 @@ impl World {
     /// What is decided about a Bundle from everything that exists.
     pub(super) fn decide<T>(&self, name: &str, decide: impl FnOnce(&Snapshot<'_>) -> T) -> T {
         let bundle = self.bundle(name);
-        let siblings: Vec<&Bundle> =
-            self.bundles.iter().filter(|other| other.metadata.name != bundle.metadata.name).collect();
+        let others = self.bundles.iter().filter(|other| other.metadata.name != bundle.metadata.name);
         let steps: Vec<&PromotionStep> =
             self.steps.iter().filter(|step| step.spec.bundle_ref == name).collect();
         decide(&Snapshot {
             bundle,
             pipeline: self.pipeline.as_ref(),
-            siblings: &siblings,
-            around: &Surroundings { others: siblings.iter().copied().cloned().collect() },
+            around: &Surroundings { others: others.cloned().collect() },
             gates: &self.gates.iter().collect::<Vec<_>>(),
             graphs: &self.graphs.iter().collect::<Vec<_>>(),
             steps: &steps,

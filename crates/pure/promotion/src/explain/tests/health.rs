@@ -57,7 +57,7 @@ fn a_kubeconfig_that_cannot_be_used_is_mended_in_its_own_secret_whatever_words_i
 
 #[test]
 fn a_cluster_that_refuses_our_credentials_is_told_with_the_secret_that_holds_them() {
-    let scene = elsewhere("ClusterUnreachable", "Unreachable", "401 Unauthorized", Some("eu"));
+    let scene = elsewhere("ClusterUnreachable", "Unauthorized", "401 Unauthorized", Some("eu"));
     let lines = [
         "the cluster refuses the credentials of the Secret `eu`: 401 Unauthorized",
         "no ETA: needs a person to correct the Secret `eu` of `health.cluster`; it goes on by itself then",
@@ -67,9 +67,14 @@ fn a_cluster_that_refuses_our_credentials_is_told_with_the_secret_that_holds_the
     let said = "403 Forbidden: deployments.apps is forbidden";
     let lines =
         ["the cluster permits too little to the credentials of the Secret `eu`: 403 Forbidden: deploy"];
-    elsewhere("ClusterUnreachable", "Unreachable", said, Some("eu")).says("prod", Outcome::Blocked, &lines);
-    for (said, cluster) in [("4010 is no port of ours", Some("eu")), ("401 Unauthorized", None)] {
-        let scene = elsewhere("ClusterUnreachable", "Unreachable", said, cluster);
+    elsewhere("ClusterUnreachable", "Forbidden", said, Some("eu")).says("prod", Outcome::Blocked, &lines);
+    for (reason, said, cluster) in [
+        ("Unreachable", "4010 is no port of ours", Some("eu")),
+        // The words alone tell nothing.
+        ("Unreachable", "403 Forbidden: deployments.apps is forbidden", Some("eu")),
+        ("Unauthorized", "401 Unauthorized", None),
+    ] {
+        let scene = elsewhere("ClusterUnreachable", reason, said, cluster);
         scene.says("prod", Outcome::Waiting, &["RESULT: WAITING for prod to become healthy"]);
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: 
                 draft.complete(index, format!("opened PR #{}", pull_request.number));
             }
             draft.advance("");
-            pull_request::settle(draft, snapshot, pull_request);
+            pull_request::record_and_go_on(draft, snapshot, pull_request);
         }
         // What it has passed over is told with the gates at hand, by the next plan.
         (_, Outcome::PullRequest(found))
@@ -48,7 +48,9 @@ pub(super) fn succeeded(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, effect: 
         // It was looked for before the step began.
         (Effect::Forge(ForgeEffect::FindPullRequest { .. }), Outcome::NoPullRequest)
             if has_no_claim(snapshot.step) => {}
-        (_, Outcome::PullRequest(pull_request)) => pull_request::settle(draft, snapshot, pull_request),
+        (_, Outcome::PullRequest(pull_request)) => {
+            pull_request::record_and_go_on(draft, snapshot, pull_request)
+        }
         (_, Outcome::NoPullRequest) => reopening::record(draft),
         (Effect::Forge(ForgeEffect::UpdatePullRequest { .. }), _) => {
             draft.set_output(draft::EVIDENCE_KEY, body::fingerprint(snapshot));

@@ -47,7 +47,11 @@ impl World {
             Effect::Forge(ForgeEffect::ClosePullRequest { .. }) => {
                 let (_, _, found) = self.pull_requests.first_mut().expect("a pull request");
                 if found.state == PullRequestState::Merged {
-                    return Outcome::Refused { task: None, message: "it is merged".to_owned() };
+                    return Outcome::Refused {
+                        task: None,
+                        barrier: Barrier::Other,
+                        message: "it is merged".to_owned(),
+                    };
                 }
                 found.state = PullRequestState::Closed;
                 Outcome::Done
@@ -183,7 +187,10 @@ fn drive_until(mut scene: Scene, luck: &[Luck], deleted: usize) -> (Scene, World
                 scene.tell(&effect, fault());
             }
             Luck::Blocked => {
-                scene.tell(&effect, Outcome::Blocked { message: "no token".to_owned() });
+                scene.tell(
+                    &effect,
+                    Outcome::Blocked { barrier: Barrier::Other, message: "no token".to_owned() },
+                );
             }
         }
     }

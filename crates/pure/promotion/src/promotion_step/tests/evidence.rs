@@ -134,7 +134,7 @@ fn nobody_is_accused_of_a_merge_while_the_check_was_still_green() {
 fn a_check_that_the_forge_refused_to_show_was_not_green() {
     let mut scene = Scene::reviewed().with_gate("my-app-soak", ready()).opened();
     let status = scene.effect();
-    scene.tell(&status, Outcome::Refused { task: None, message: "no".to_owned() });
+    scene.tell(&status, Outcome::Refused { task: None, barrier: Barrier::Other, message: "no".to_owned() });
     let closed = json!({"ready": false, "reason": "x", "lastEvaluatedAt": "2026-04-14T14:04:00Z"});
     scene.set_gate("my-app-soak", closed);
     scene.now = time("2026-04-14T14:07:00Z");

@@ -382,7 +382,10 @@ fn a_look_back_is_never_given_up_and_changes_no_record() {
     let read = scene.effect();
     let before = scene.status();
     for attempt in [1, 4, 100] {
-        for trouble in [fault(), Outcome::Blocked { message: "Secret `token` is missing".to_owned() }] {
+        for trouble in [
+            fault(),
+            Outcome::Blocked { barrier: Barrier::Other, message: "Secret `token` is missing".to_owned() },
+        ] {
             let report = report(&scene.snapshot(), &read, &trouble, attempt);
             assert!(report.status.is_none() && report.retry.is_some(), "{report:?}");
         }

@@ -22,8 +22,8 @@ fn found(head: &str) -> PullRequest {
     }
 }
 
-fn settle(memory: Memory, effect: &Effect, outcome: Outcome) -> (Memory, Outcome) {
-    memory.settle(&PromotionStep::new("step", Default::default()), effect, outcome)
+fn interpret(memory: Memory, effect: &Effect, outcome: Outcome) -> (Memory, Outcome) {
+    memory.interpret(&PromotionStep::new("step", Default::default()), effect, outcome)
 }
 
 fn show(state: CommitState) -> Effect {
@@ -40,7 +40,7 @@ fn a_pull_request_that_cannot_be_updated_because_it_is_gone_is_read_again() {
     let memory = Memory { pull_request: Some(found("c0ffee")), ..Memory::default() };
     let comment = Effect::Forge(ForgeEffect::CommentPullRequest { number: 7, comment: "rebuilt".to_owned() });
     let absent = Outcome::Absent { message: "pull request #7 is not there (yet)".to_owned() };
-    let (memory, outcome) = settle(memory, &comment, absent);
+    let (memory, outcome) = interpret(memory, &comment, absent);
     assert!(matches!(outcome, Outcome::Fault { .. }), "{outcome:?}");
     assert_eq!((memory.pull_request, memory.faults), (None, 1));
 }
@@ -49,11 +49,11 @@ fn a_pull_request_that_cannot_be_updated_because_it_is_gone_is_read_again() {
 fn what_is_shown_is_known_since_the_first_time_and_asked_for_once() {
     let memory = Memory { pull_request: Some(found("c0ffee")), faults: 3, ..Memory::default() };
     assert!(!memory.has_shown());
-    let (memory, _) = settle(memory, &show(CommitState::Pending), Outcome::Shown { at: at(10) });
+    let (memory, _) = interpret(memory, &show(CommitState::Pending), Outcome::Shown { at: at(10) });
     assert!(memory.has_shown() && memory.withdrawn.as_deref() == Some("c0ffee") && memory.faults == 0);
-    let (memory, _) = settle(memory, &show(CommitState::Pending), Outcome::Shown { at: at(20) });
+    let (memory, _) = interpret(memory, &show(CommitState::Pending), Outcome::Shown { at: at(20) });
     assert_eq!(memory.shown.as_ref().map(|shown| shown.since), Some(at(10)), "without a break");
-    let (memory, _) = settle(memory, &show(CommitState::Success), Outcome::Shown { at: at(30) });
+    let (memory, _) = interpret(memory, &show(CommitState::Success), Outcome::Shown { at: at(30) });
     assert_eq!(memory.shown.as_ref().map(|shown| shown.since), Some(at(30)));
     assert_eq!(memory.withdrawn, None);
     let memory = memory.change_hands();
@@ -64,11 +64,16 @@ fn what_is_shown_is_known_since_the_first_time_and_asked_for_once() {
 fn a_forge_that_does_not_let_us_show_anything_is_asked_again_until_it_is_certain() {
     let mut memory = Memory { pull_request: Some(found("c0ffee")), ..Memory::default() };
     for _ in 1..BLOCKED_ATTEMPTS_MAX {
-        let blocked = Outcome::Blocked { message: "403".to_owned() };
-        memory = settle(memory, &show(CommitState::Pending), blocked).0;
+        let blocked = Outcome::Blocked { barrier: Barrier::Other, message: "403".to_owned() };
+        memory = interpret(memory, &show(CommitState::Pending), blocked).0;
         assert!(!memory.has_shown() && memory.withdrawn.is_none());
     }
-    memory = settle(memory, &show(CommitState::Pending), Outcome::Blocked { message: "403".to_owned() }).0;
+    memory = interpret(
+        memory,
+        &show(CommitState::Pending),
+        Outcome::Blocked { barrier: Barrier::Other, message: "403".to_owned() },
+    )
+    .0;
     assert!(memory.has_shown() && memory.withdrawn.is_none());
 }
 
@@ -79,13 +84,13 @@ fn a_pull_request_is_read_again_after_what_may_have_changed_it() {
     let cases = [
         (close(), Outcome::Done, false),
         (close(), fault(), false),
-        (close(), Outcome::Blocked { message: "403".to_owned() }, true),
+        (close(), Outcome::Blocked { barrier: Barrier::Other, message: "403".to_owned() }, true),
         (close(), Outcome::Conflict { message: "conflict".to_owned(), certain: true }, true),
         (Effect::Step(StepEffect::AddFinalizer), Outcome::Done, true),
     ];
     for (effect, outcome, is_known) in cases {
         let memory = Memory { pull_request: Some(found("c0ffee")), ..Memory::default() };
-        let (memory, told) = settle(memory, &effect, outcome);
+        let (memory, told) = interpret(memory, &effect, outcome);
         assert_eq!(memory.pull_request.is_some(), is_known, "{effect:?} {told:?}");
     }
 }
@@ -98,14 +103,14 @@ fn one_that_was_looked_for_in_vain_is_not_looked_for_until_something_is_heard_of
         marker: String::new(),
         since: None,
     });
-    let (memory, _) = settle(Memory::default(), &look, Outcome::NoPullRequest);
+    let (memory, _) = interpret(Memory::default(), &look, Outcome::NoPullRequest);
     assert!(memory.has_no_pull_request && !memory.heard_of_pull_request);
     let memory = memory.hear_of_pull_request();
     assert!(!memory.has_no_pull_request && memory.heard_of_pull_request);
     let other =
         Effect::Forge(ForgeEffect::FindMerge { head: String::new(), base: String::new(), since: None });
-    let (memory, _) = settle(memory, &other, Outcome::PullRequest(found("other")));
+    let (memory, _) = interpret(memory, &other, Outcome::PullRequest(found("other")));
     assert_eq!(memory.pull_request, None, "it may be another step's");
-    let (memory, _) = settle(memory, &look, Outcome::PullRequest(found("own")));
+    let (memory, _) = interpret(memory, &look, Outcome::PullRequest(found("own")));
     assert_eq!(memory.pull_request.map(|found| found.head), Some("own".to_owned()));
 }

@@ -377,12 +377,20 @@ fn a_strangers_commit_on_our_branch_is_not_overwritten() {
 fn a_pause_holds_the_rebuilding_too_and_what_cannot_be_applied_blocks() {
     let mut scene = Scene::reviewed().opened().kept();
     let effect = rebuild(&mut scene);
-    let refused = Outcome::Refused { task: Some(1), message: "`x.yaml` has no image".to_owned() };
+    let refused = Outcome::Refused {
+        task: Some(1),
+        barrier: Barrier::Other,
+        message: "`x.yaml` has no image".to_owned(),
+    };
     let report = scene.tell(&effect, refused);
     assert_eq!(scene.state(), PromotionState::WaitingForMerge, "the base may be mended");
     assert!(scene.message().ends_with("on the newest `main`: `x.yaml` has no image"), "{}", scene.message());
     let retry = |attempt: u32| {
-        let refused = Outcome::Refused { task: Some(1), message: "`x.yaml` has no image".to_owned() };
+        let refused = Outcome::Refused {
+            task: Some(1),
+            barrier: Barrier::Other,
+            message: "`x.yaml` has no image".to_owned(),
+        };
         super::report(&scene.snapshot(), &effect, &refused, attempt).retry.unwrap()
     };
     assert!(report.retry.unwrap() < SignedDuration::from_secs(2), "soon at first");
@@ -415,7 +423,10 @@ fn audit_pull_requests_never_wait_for_ever_where_the_forge_only_refuses_to_merge
     // It was no conflict: merging is tried again.
     scene.tell(&effect, Outcome::Fault { message: "nothing was touched".to_owned(), retry: Retry::Soon });
     assert!(matches!(scene.effect(), Effect::Forge(ForgeEffect::MergePullRequest { .. })));
-    let blocked = Outcome::Blocked { message: "#7 in acme/conflict-x: a review is missing".to_owned() };
+    let blocked = Outcome::Blocked {
+        barrier: Barrier::Other,
+        message: "#7 in acme/conflict-x: a review is missing".to_owned(),
+    };
     scene.tell(&merge, blocked);
     assert!(
         matches!(scene.effect(), Effect::Forge(ForgeEffect::MergePullRequest { .. })),
@@ -464,7 +475,7 @@ fn a_pull_request_without_a_change_that_cannot_be_closed_does_not_hold_the_step(
     scene.tell(&effect, unchanged());
     let close = scene.effect();
     assert!(matches!(close, Effect::Forge(ForgeEffect::ClosePullRequest { .. })), "{close:?}");
-    let blocked = Outcome::Blocked { message: "the token may not".to_owned() };
+    let blocked = Outcome::Blocked { barrier: Barrier::Other, message: "the token may not".to_owned() };
     let report = report(&scene.snapshot(), &close, &blocked, BLOCKED_ATTEMPTS_MAX);
     assert_eq!(report.notes[0].reason, "LeftBehind");
     scene.write(report.status);
@@ -515,7 +526,11 @@ fn a_record_is_merged_by_the_controller_itself() {
 fn what_people_are_shown_is_not_worth_a_failure() {
     let mut scene = Scene::reviewed().opened();
     let status = scene.effect();
-    let refused = Outcome::Refused { task: None, message: "the token may not set statuses".to_owned() };
+    let refused = Outcome::Refused {
+        task: None,
+        barrier: Barrier::Other,
+        message: "the token may not set statuses".to_owned(),
+    };
     let report = scene.tell(&status, refused.clone());
     assert_eq!(scene.state(), PromotionState::WaitingForMerge);
     assert_eq!(report.notes[0].message, "setting the commit status: the token may not set statuses");
@@ -532,7 +547,8 @@ fn what_people_are_shown_is_not_worth_a_failure() {
 fn a_forge_that_shows_nothing_does_not_keep_a_record_from_being_merged() {
     let mut scene = Scene::new(json!({"pr": true})).opened();
     let show = scene.effect();
-    let blocked = Outcome::Blocked { message: "the token may not set statuses".to_owned() };
+    let blocked =
+        Outcome::Blocked { barrier: Barrier::Other, message: "the token may not set statuses".to_owned() };
     for attempt in 1..=4 {
         assert_eq!(scene.effect(), show);
         let report = report(&scene.snapshot(), &show, &blocked, attempt);
@@ -603,7 +619,9 @@ fn a_green_commit_that_the_pull_request_has_no_more_loses_its_check_unless_the_f
             "{status:?}"
         );
         let outcome = match refused {
-            true => Outcome::Refused { task: None, message: "no such commit".to_owned() },
+            true => {
+                Outcome::Refused { task: None, barrier: Barrier::Other, message: "no such commit".to_owned() }
+            }
             false => Outcome::Done,
         };
         scene.tell(&status, outcome);

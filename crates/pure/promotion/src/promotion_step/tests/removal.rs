@@ -291,7 +291,8 @@ fn a_door_that_stays_shut_does_not_keep_the_step() {
     let mut scene = Scene::reviewed().opened();
     delete(&mut scene);
     let close = scene.effect();
-    let blocked = Outcome::Blocked { message: "Secret `github-token` is missing".to_owned() };
+    let blocked =
+        Outcome::Blocked { barrier: Barrier::Other, message: "Secret `github-token` is missing".to_owned() };
     for attempt in 1..4 {
         let report = report(&scene.snapshot(), &close, &blocked, attempt);
         assert!(report.retry.is_some());
@@ -302,9 +303,15 @@ fn a_door_that_stays_shut_does_not_keep_the_step() {
     assert_eq!(report.notes[0].message, "closing PR #7 was given up: Secret `github-token` is missing");
     scene.write(report.status);
     let pending = scene.effect();
-    scene.tell(&pending, Outcome::Refused { task: None, message: "not allowed".to_owned() });
+    scene.tell(
+        &pending,
+        Outcome::Refused { task: None, barrier: Barrier::Other, message: "not allowed".to_owned() },
+    );
     let delete = scene.effect();
-    scene.tell(&delete, Outcome::Refused { task: None, message: "somebody pushed to it".to_owned() });
+    scene.tell(
+        &delete,
+        Outcome::Refused { task: None, barrier: Barrier::Other, message: "somebody pushed to it".to_owned() },
+    );
     assert_eq!(scene.effect(), Effect::Step(StepEffect::RemoveFinalizer));
 }
 
@@ -314,7 +321,7 @@ fn a_step_whose_checks_cannot_be_taken_back_goes_all_the_same() {
     let mut scene = Scene::reviewed().opened();
     scene.shown = Some(Shown { sha: "5407ed".to_owned(), state: CommitState::Success, since: scene.now });
     delete(&mut scene);
-    let blocked = || Outcome::Blocked { message: "403: commit statuses".to_owned() };
+    let blocked = || Outcome::Blocked { barrier: Barrier::Other, message: "403: commit statuses".to_owned() };
     let mut given_up = Vec::new();
     for _ in 0..20 {
         let plan = scene.plan();

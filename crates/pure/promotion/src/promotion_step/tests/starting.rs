@@ -349,7 +349,10 @@ fn a_rate_limit_backs_off_from_1_s_to_5_min_with_jitter_and_an_unreachable_forge
 fn what_somebody_can_mend_blocks_and_goes_on_by_itself() {
     let mut scene = Scene::new(json!({}));
     let commit = scene.effect();
-    let blocked = Outcome::Blocked { message: "Secret `github-token` is missing: create it".to_owned() };
+    let blocked = Outcome::Blocked {
+        barrier: Barrier::Other,
+        message: "Secret `github-token` is missing: create it".to_owned(),
+    };
     let report = scene.tell(&commit, blocked.clone());
     assert_eq!(report.retry, Some(SignedDuration::from_secs(1)));
     assert_eq!(report.notes.len(), 1);
@@ -370,7 +373,8 @@ fn a_refused_edit_fails_the_step_and_its_task() {
     let mut scene = Scene::new(json!({}));
     let commit = scene.effect();
     let message = "environments/prod/kustomization.yaml: `images` is not a list".to_owned();
-    let report = scene.tell(&commit, Outcome::Refused { task: Some(1), message: message.clone() });
+    let report = scene
+        .tell(&commit, Outcome::Refused { task: Some(1), barrier: Barrier::Other, message: message.clone() });
     assert_eq!((scene.state(), scene.message()), (PromotionState::Failed, message));
     assert_eq!(report.retry, None);
     assert!(report.notes[0].warning);

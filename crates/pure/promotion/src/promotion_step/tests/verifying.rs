@@ -199,7 +199,7 @@ fn unseen(why: Unknown) -> HealthFacts {
 fn a_cluster_that_cannot_be_reached_is_unknown_never_healthy_and_never_still_runs_the_old_version() {
     let mut scene = Scene::new(json!({"health": {"cluster": "eu"}})).pushed();
     let since = scene.now;
-    scene.health = Some(unseen(Unknown::Unreachable("connection refused".to_owned())));
+    scene.health = Some(unseen(Unknown::Unreachable { why: "connection refused".to_owned(), code: None }));
     let plan = scene.plan();
     let message = "health is unknown: the cluster cannot be reached, which was noticed at 2026-04-14T14:00:00Z: connection refused";
     assert_eq!((scene.state(), scene.message().as_str()), (PromotionState::HealthChecking, message));
@@ -365,7 +365,7 @@ fn the_end_that_is_told_is_the_end_that_comes() {
     let mut config = Scene::new(json!({"health": {"cluster": "eu"}}));
     config.bundle = Some(config_bundle());
     let old = facts(vec![deployment("1.28.0")]);
-    let away = unseen(Unknown::Unreachable("connection refused".to_owned()));
+    let away = unseen(Unknown::Unreachable { why: "connection refused".to_owned(), code: None });
     let image = || Scene::new(json!({"health": {"cluster": "eu"}})).pushed();
     let cases = [
         (image(), vec![old.clone()], PromotionState::Failed),
@@ -420,10 +420,10 @@ fn explain_says_since_when_a_remote_cluster_is_unreachable() {
         "metadata": {"name": "my-app", "namespace": "default"},
         "spec": {"git": {"url": "https://github.com/myorg/gitops-repo"}, "environments": [{"name": "prod"}]},
     }));
-    scene.health = Some(unseen(Unknown::Unreachable("connection refused".to_owned())));
+    scene.health = Some(unseen(Unknown::Unreachable { why: "connection refused".to_owned(), code: None }));
     scene.plan();
     scene.pass(SignedDuration::from_hours(3));
-    scene.health = Some(unseen(Unknown::Unreachable("no route to host".to_owned())));
+    scene.health = Some(unseen(Unknown::Unreachable { why: "no route to host".to_owned(), code: None }));
     scene.plan();
     let mut bundle = image_bundle();
     bundle.metadata.labels = Some([("kardinal.io/pipeline".to_owned(), "my-app".to_owned())].into());

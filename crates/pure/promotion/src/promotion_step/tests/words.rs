@@ -37,38 +37,47 @@ fn closed(now: &str) -> Value {
     })
 }
 
-/// What the step, its Bundle and `explain` say.
-struct Told {
+/// What is said of one situation in each place.
+struct Statements {
     step: PromotionStepStatus,
     bundle: kardinal_api::kardinal::BundleStatus,
     explained: Promotion,
+    /// The body of the pull request. Before there is one, what it would say if it were opened now.
+    body: String,
 }
 
-impl Told {
+impl Statements {
     fn bundle_says(&self) -> &str {
         &condition::find(&self.bundle.conditions, READY).unwrap().message
     }
 
-    /// What each of them waits for of a kind.
+    /// What the step, its Bundle and `explain` wait for of a kind.
     fn waits(&self, on: WaitOn) -> [&Wait; 3] {
         let all = [&self.step.waits, &self.bundle.waits, &self.explained.waits];
         all.map(|waits| waits.iter().find(|wait| wait.on == on).unwrap())
     }
 
-    /// They all mean the same: the thing, how it stands, whose turn it is and until when.
+    /// They all mean the same: the thing, how it stands, whose turn it is and until when. The pull request shows the gates
+    /// that the step waits for, and no others, as closed, with the same values.
     #[track_caller]
-    fn agrees(&self, on: WaitOn) -> Wait {
+    fn agree(&self, on: WaitOn) -> Wait {
         let [step, bundle, explained] = self.waits(on);
         for other in [bundle, explained] {
             assert_eq!((&other.reason, other.who, other.until), (&step.reason, step.who, step.until));
             assert_eq!(other.subject, step.subject);
+            assert!(step.basis.is_none() || other.basis == step.basis, "{other:?}");
         }
         assert_eq!(bundle.detail, step.detail);
+        let gates = self.step.waits.iter().filter(|wait| wait.on == WaitOn::Gate);
+        let closed: Vec<String> =
+            gates.map(|wait| format!("| {} | team | FAIL | {} |", wait.subject.name, wait.detail)).collect();
+        let shown: Vec<&str> = self.body.lines().filter(|line| line.contains(" | FAIL | ")).collect();
+        assert_eq!(shown, closed, "{}", self.body);
         step.clone()
     }
 }
 
-fn told(scene: &Scene) -> Told {
+fn statements(scene: &Scene) -> Statements {
     let pipeline: Pipeline = from(json!({
         "apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline",
         "metadata": {"name": "my-app", "namespace": "default"},
@@ -84,7 +93,6 @@ fn told(scene: &Scene) -> Told {
     let status = bundle::plan(&bundle::Snapshot {
         bundle: &bundle,
         pipeline: Some(&pipeline),
-        siblings: &[],
         around: &Surroundings::default(),
         gates: &gate_references,
         graphs: &[&graph],
@@ -97,6 +105,7 @@ fn told(scene: &Scene) -> Told {
     .status
     .unwrap();
     bundle.status = Some(status.clone());
+    let body = crate::promotion_step::body::body(&scene.snapshot(), &bundle, &scene.status());
     let explanation = explain(
         &World {
             pipeline: &pipeline,
@@ -111,7 +120,7 @@ fn told(scene: &Scene) -> Told {
         Some("prod"),
     );
     let explained = explanation.environments.into_iter().next().unwrap();
-    Told { step: scene.status(), bundle: status, explained }
+    Statements { step: scene.status(), bundle: status, explained, body }
 }
 
 #[test]
@@ -119,13 +128,13 @@ fn a_closed_gate_is_told_alike_before_anything_has_begun() {
     let mut scene = scene(closed(WEEKEND));
     scene.now = time(WEEKEND);
     scene.plan();
-    let told = told(&scene);
+    let said = statements(&scene);
     assert_eq!(scene.message(), "held by gate `no-weekends`: schedule.isWeekend = true");
-    assert_eq!(told.bundle_says(), format!("`prod`: {}", scene.message()));
-    assert_eq!(told.explained.result, "BLOCKED by no-weekends");
-    let wait = told.agrees(WaitOn::Gate);
+    assert_eq!(said.bundle_says(), format!("`prod`: {}", scene.message()));
+    assert_eq!(said.explained.result, "BLOCKED by no-weekends");
+    let wait = said.agree(WaitOn::Gate);
     assert_eq!((wait.who, wait.until), (Who::Time, Some(time(MONDAY))));
-    assert_eq!(told.waits(WaitOn::Gate)[2].detail, wait.detail);
+    assert_eq!(said.waits(WaitOn::Gate)[2].detail, wait.detail);
 }
 
 #[test]
@@ -134,7 +143,7 @@ fn a_gate_that_closes_holds_the_pull_request_in_all_places_alike() {
     scene.now = time(WEEKEND);
     let status = scene.gates.get_mut(GATE).unwrap();
     status.status = from(closed(WEEKEND));
-    let body = loop {
+    let written = loop {
         match scene.effect() {
             Effect::Forge(ForgeEffect::UpdatePullRequest { body, .. }) => break body,
             other => _ = scene.tell(&other, Outcome::Done),
@@ -142,28 +151,29 @@ fn a_gate_that_closes_holds_the_pull_request_in_all_places_alike() {
     };
     let mut scene = scene.kept();
     scene.plan();
-    let told = told(&scene);
+    let said = statements(&scene);
+    assert_eq!(said.body, written, "what stands on the forge");
     let url = scene.status().pr_url.unwrap();
     assert_eq!(scene.message(), "PR #7 waits: held by no-weekends");
-    assert_eq!(told.bundle_says(), format!("`prod`: {} (the pull request {url})", scene.message()));
-    assert_eq!(told.explained.result, "BLOCKED by no-weekends");
-    let wait = told.agrees(WaitOn::Gate);
+    assert_eq!(said.bundle_says(), format!("`prod`: {} (the pull request {url})", scene.message()));
+    assert_eq!(said.explained.result, "BLOCKED by no-weekends");
+    let wait = said.agree(WaitOn::Gate);
     assert_eq!(wait.until, Some(time(MONDAY)));
-    assert!(body.contains(&format!("| no-weekends | team | FAIL | {} |", wait.detail)), "{body}");
-    told.agrees(WaitOn::PullRequest);
+    said.agree(WaitOn::PullRequest);
 }
 
 #[test]
 fn a_pull_request_that_awaits_a_person_is_told_alike() {
     let mut scene = scene(json!({"ready": true, "lastEvaluatedAt": NOW})).opened().kept();
     scene.plan();
-    let told = told(&scene);
+    let said = statements(&scene);
     let url = scene.status().pr_url.unwrap();
     assert_eq!(scene.message(), "waiting for PR #7 to be merged");
-    assert_eq!(told.bundle_says(), format!("`prod`: {} (the pull request {url})", scene.message()));
-    assert_eq!(told.explained.result, "WAITING for PR #7 to be merged");
-    let wait = told.agrees(WaitOn::PullRequest);
+    assert_eq!(said.bundle_says(), format!("`prod`: {} (the pull request {url})", scene.message()));
+    assert_eq!(said.explained.result, "WAITING for PR #7 to be merged");
+    let wait = said.agree(WaitOn::PullRequest);
     assert_eq!((wait.who, wait.subject.url), (Who::Person, Some(url)));
+    assert!(said.body.contains("| no-weekends | team | PASS | "), "{}", said.body);
 }
 
 #[test]
@@ -174,8 +184,8 @@ fn numbers_that_move_on_behind_a_closed_gate_are_not_written_while_people_look_a
     let mut scene = scene.kept();
     assert_eq!(scene.status().waits[0].detail, "schedule.hour = 3");
     scene.gates.get_mut(GATE).unwrap().status = from(hour(4));
-    let told = scene.plan().status;
-    assert_eq!(told, None, "the gate itself tells the hour");
+    let written = scene.plan().status;
+    assert_eq!(written, None, "the gate itself tells the hour");
     scene.gates.get_mut(GATE).unwrap().status =
         from(json!({"ready": false, "reason": "schedule.isWeekend = true", "lastEvaluatedAt": NOW}));
     let mut scene = scene.kept();

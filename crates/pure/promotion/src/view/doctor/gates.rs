@@ -2,6 +2,7 @@
 
 use kardinal_api::kardinal::PolicyGate;
 use kardinal_object::{name_of, namespace_of};
+use kardinal_planner::condition::{self, Truth};
 use kardinal_planner::doctor::Finding;
 use kardinal_policy::is_template;
 
@@ -31,9 +32,8 @@ fn broken(gate: &PolicyGate) -> Option<Finding> {
 
 /// What the controller says of a template that guards nothing. It knows the Pipelines of every namespace.
 fn idle(gate: &PolicyGate) -> Option<Finding> {
-    let conditions = gate.status.iter().flat_map(|status| &status.conditions);
-    let mut idle = conditions.filter(|condition| condition.type_ == GUARDS && condition.status == "False");
-    let detail = idle.next()?.message.as_str();
+    let guards = condition::find(&gate.status.as_ref()?.conditions, GUARDS)?;
+    let detail = condition::is(guards, Truth::False).then_some(guards.message.as_str())?;
     Some(Finding::warn(title(gate), detail, "correct it, or delete it: until then it holds nothing"))
 }
 

@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kardinal_api::graph::Graph;
 use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate, PromotionStep};
 use kardinal_object::{created_at, name_of};
+use kardinal_planner::condition::{self, Truth};
 use kardinal_planner::doctor::Finding;
 use kardinal_policy::{is_freeze, is_template};
 
@@ -111,7 +112,10 @@ fn alive(looks: &[Look], now: Timestamp) -> Finding {
 
 fn blocked(step: &PromotionStep, bundles: &[Bundle]) -> Option<Finding> {
     let status = step.status.as_ref()?;
-    let condition = status.conditions.iter().find(|one| one.type_ == "Blocked" && one.status == "True")?;
+    let condition = condition::find(&status.conditions, "Blocked")?;
+    if !condition::is(condition, Truth::True) {
+        return None;
+    }
     let what = format!("step {}", name_of(&step.metadata));
     let bundle = bundles.iter().find(|bundle| name_of(&bundle.metadata) == step.spec.bundle_ref);
     let remedy = bundle.and_then(|bundle| remedy(step, bundle));
@@ -171,7 +175,7 @@ mod tests {
                 "metadata": {"name": "s", "generation": 1},
                 "spec": {"pipeline": "p", "bundleRef": "b", "environment": "prod"},
                 "status": {"observedGeneration": 1, "conditions": [{
-                    "type": "Blocked", "status": blocked, "reason": "R", "message": "the push was refused: bad token",
+                    "type": "Blocked", "status": blocked, "reason": "NotLetIn", "message": "the push was refused: bad token",
                     "lastTransitionTime": "2026-04-09T10:00:00Z",
                 }]},
             }))

@@ -3,6 +3,7 @@
 use kardinal_api::forge::{READY, Repository};
 use kardinal_api::kardinal::{GitProvider, Pipeline};
 use kardinal_object::name_of;
+use kardinal_planner::condition::{self, Truth};
 use kardinal_planner::doctor::Finding;
 
 use super::secrets::{SecretSeen, secret_findings};
@@ -62,12 +63,12 @@ fn repository(pipeline: &Pipeline, all: &[Repository], namespace: &str) -> Optio
         return Some(Finding::fail(what, detail, "create it, or correct `spec.git.url`"));
     };
     let status = found.status.clone().unwrap_or_default();
-    let ready = status.conditions.iter().find(|one| one.type_ == READY);
+    let ready = condition::find(&status.conditions, READY);
     Some(match ready {
-        Some(ready) if ready.status == "True" && status.head.is_some() => {
+        Some(ready) if condition::is(ready, Truth::True) && status.head.is_some() => {
             Finding::ok(what, format!("`{wanted}` is served"))
         }
-        Some(ready) if ready.status == "True" => Finding::warn(
+        Some(ready) if condition::is(ready, Truth::True) => Finding::warn(
             what,
             format!("`{wanted}` is empty"),
             format!("push to {}", status.clone_url.unwrap_or_default()),

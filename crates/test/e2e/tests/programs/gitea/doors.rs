@@ -14,12 +14,16 @@ use super::site::{KARDINAL, ROBOT, SECRET, Site, at_gitea, gitea, message, recor
 const BUNDLE: &str = "my-app-v1-29-0";
 
 /// Waits until a step says that somebody must act because of this, and returns what it says.
-async fn blocked(site: &Site<'_>, environment: &str, because: &str) -> anyhow::Result<String> {
+async fn blocked(
+    site: &Site<'_>,
+    environment: &str,
+    (reason, because): (&str, &str),
+) -> anyhow::Result<String> {
     let is_blocked = |step: &PromotionStep| {
         step.status.iter().flat_map(|status| &status.conditions).any(|condition| {
             condition.type_ == "Blocked"
                 && condition.status == "True"
-                && condition.reason == "ActionNeeded"
+                && condition.reason == reason
                 && condition.message.contains(because)
         })
     };
@@ -60,7 +64,7 @@ fn a_revoked_token_is_renewed() -> anyhow::Result<()> {
             site.pipeline(json!([{"name": "dev"}, {"name": "prod", "approval": "pr-review"}])).await?;
             site.revoke_token()?;
             site.shop.release(BUNDLE, "1.29.0", json!({})).await?;
-            let said = blocked(site, "dev", "token").await?;
+            let said = blocked(site, "dev", ("NotLetIn", "token")).await?;
             ensure!(said.contains("Secret"), "{said}");
             site.renew_token().await?;
             let waiting = site.shop.state(BUNDLE, "prod", PromotionState::WaitingForMerge).await?;
@@ -70,7 +74,7 @@ fn a_revoked_token_is_renewed() -> anyhow::Result<()> {
             site.revoke_token()?;
             let number = site.number(BUNDLE, "prod")?;
             site.gitea().merge_as(&site.repository, number, "alice")?;
-            let said = blocked(site, "prod", "token").await?;
+            let said = blocked(site, "prod", ("NotLetIn", "token")).await?;
             ensure!(said.contains("Secret"), "{said}");
             site.renew_token().await?;
             site.shop.phase(BUNDLE, BundlePhase::Verified).await?;
@@ -92,10 +96,10 @@ fn a_missing_secret_and_a_protected_branch() -> anyhow::Result<()> {
             site.gitea().protect_branch(&site.repository, "main", 0)?;
             site.shop.story.delete("v1", "Secret", SECRET).await?;
             site.shop.release(BUNDLE, "1.29.0", json!({})).await?;
-            let said = blocked(site, "dev", "Secret").await?;
+            let said = blocked(site, "dev", ("NotLetIn", "Secret")).await?;
             ensure!(said.contains("create it with the key `token`"), "{said}");
             site.renew_token().await?;
-            let said = blocked(site, "dev", "push").await?;
+            let said = blocked(site, "dev", ("NotLetIn", "push")).await?;
             for part in ["protected", "Allow this user to push to the branch", "open pull requests"] {
                 ensure!(said.contains(part), "`{part}` is missing in: {said}");
             }
@@ -124,7 +128,7 @@ fn a_merge_that_needs_an_approval() -> anyhow::Result<()> {
             .await?;
             site.gitea().protect_branch(&site.repository, "main", 1)?;
             site.shop.release(BUNDLE, "1.29.0", json!({})).await?;
-            let said = blocked(site, "dev", "merged").await?;
+            let said = blocked(site, "dev", ("ActionNeeded", "merged")).await?;
             ensure!(said.contains("fulfil the rules of its base branch, or merge it by hand"), "{said}");
             let number = site.number(BUNDLE, "dev")?;
             site.gitea().approve(&site.repository, number, "bob")?;

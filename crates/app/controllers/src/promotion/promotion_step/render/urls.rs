@@ -10,8 +10,6 @@ use kardinal_manifest::kustomize;
 use kardinal_reach::Policy;
 use serde_json::Value;
 
-use super::{passing, refusal};
-
 /// Fields of a kustomization that name files with settings of the program, or hold such settings as text.
 const PLUGINS: [&str; 3] = ["generators", "transformers", "validators"];
 /// The field whose entries may be `name=path`.
@@ -21,7 +19,7 @@ const LITERALS: &str = "literals";
 
 /// Judges all kustomizations of a folder.
 pub(super) fn check(work: &Path, reach: &Policy) -> Result<(), ChangeError> {
-    let unread = |error: std::io::Error| passing(format!("the files cannot be read: {error}"));
+    let unread = |error: std::io::Error| ChangeError::fault(format!("the files cannot be read: {error}"));
     let judge = Judge { work, reach };
     for file in kustomizations(work).map_err(unread)? {
         let folder = file.parent().unwrap_or(work);
@@ -63,9 +61,10 @@ impl Judge<'_> {
     /// Judges a file and returns what it says.
     fn file(&self, file: &Path) -> Result<Vec<Value>, ChangeError> {
         let shown = file.strip_prefix(self.work).unwrap_or(file).display().to_string();
-        let bytes =
-            std::fs::read(file).map_err(|error| passing(format!("`{shown}` cannot be read: {error}")))?;
-        let text = String::from_utf8(bytes).map_err(|_| refusal(format!("`{shown}` is not UTF-8")))?;
+        let bytes = std::fs::read(file)
+            .map_err(|error| ChangeError::fault(format!("`{shown}` cannot be read: {error}")))?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| ChangeError::problem(format!("`{shown}` is not UTF-8")))?;
         self.text(&shown, &text)
     }
 
@@ -76,7 +75,7 @@ impl Judge<'_> {
             // Others may read it.
             let may_name = hides || text.contains('\\') || text.to_ascii_lowercase().contains("http");
             return match may_name {
-                true => Err(refusal(format!(
+                true => Err(ChangeError::problem(format!(
                     "`{shown}` cannot be read, so nobody knows what `kustomize` would fetch: write it as plain YAML"
                 ))),
                 false => Ok(Vec::new()),
@@ -91,7 +90,7 @@ impl Judge<'_> {
         let path = folder.join(entry);
         let is_inside = !Path::new(entry).components().any(|part| matches!(part, Component::RootDir));
         match is_inside {
-            true if path.is_dir() => Err(refusal(format!(
+            true if path.is_dir() => Err(ChangeError::problem(format!(
                 "`{entry}` is a folder: on a cluster `generators`, `transformers` and `validators` name files"
             ))),
             true if path.is_file() => self.file(&path).map(drop),
@@ -115,7 +114,7 @@ impl Judge<'_> {
         let after_name = text.split_once('=').filter(|_| folded(field) == FILES).map(|(_, path)| path);
         for place in [Some(text), after_name].into_iter().flatten() {
             if let Some((host, port)) = authority(place.trim().trim_start_matches("git::")) {
-                self.reach.check_host(&host, port).map_err(|refused| refusal(refused.to_string()))?;
+                self.reach.check_host(&host, port)?;
             }
         }
         Ok(())

@@ -72,7 +72,7 @@ impl<K: Hearer> Bench<K> {
     /// Waits until it is known how a kind stands.
     async fn see(&mut self, kind: Gvk) {
         self.context.watches.ensure(&kind);
-        while !self.context.watches.view([&kind]).settled() {
+        while !self.context.watches.view([&kind]).attempted() {
             self.changes.recv().await.unwrap();
         }
     }

@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use kardinal_api::forge::{CheckState, FileStatus, PullRequest, PullRequestState, Verdict};
+use kardinal_api::forge::{FileStatus, PullRequest};
+use kardinal_planner::review::{
+    approvals, check_word, has_conflicts, number, state, state_word, visible_body, worst_check,
+};
 
-use super::{number, state};
 use crate::output;
 
 /// One line for each.
@@ -14,11 +16,11 @@ pub(super) fn table(requests: &[PullRequest], now: Timestamp) -> String {
         vec![
             number(request).map(|number| format!("#{number}")).unwrap_or_default(),
             request.spec.repository.clone(),
-            word(request).to_owned(),
+            state_word(state(request)).to_owned(),
             request.spec.title.clone(),
             format!("{} → {}", request.spec.head, request.spec.base),
-            approvals(request).join(", "),
-            checks(request),
+            approved_by(request),
+            worst_check(request).map(check_word).unwrap_or_default().to_owned(),
             output::age(request.metadata.creation_timestamp.as_ref().map(|time| time.0), now),
         ]
     });
@@ -37,18 +39,17 @@ pub(super) fn page(request: &PullRequest, now: Timestamp) -> String {
             let _ = writeln!(text, "  {what:<12}{value}");
         }
     };
-    line("State", word(request).to_owned());
+    line("State", state_word(state(request)).to_owned());
     line("Repository", spec.repository.clone());
     line("Branches", format!("{} → {}", spec.head, spec.base));
     line("Author", spec.author.clone().unwrap_or_default());
     line("Labels", spec.labels.join(", "));
     line("Age", output::age(request.metadata.creation_timestamp.as_ref().map(|time| time.0), now));
     line("URL", status.url.clone().unwrap_or_default());
-    line("Approved by", approvals(request).join(", "));
+    line("Approved by", approved_by(request));
     line("Merged by", status.merged_by.clone().unwrap_or_default());
     line("Closed by", status.closed_by.clone().unwrap_or_default());
-    let conflict = status.mergeable == Some(false) && state(request) == PullRequestState::Open;
-    line("Conflicts", if conflict { format!("with {}", spec.base) } else { String::new() });
+    line("Conflicts", if has_conflicts(request) { format!("with {}", spec.base) } else { String::new() });
     for check in &spec.checks {
         line(
             "Check",
@@ -71,7 +72,7 @@ pub(super) fn page(request: &PullRequest, now: Timestamp) -> String {
         let _ = writeln!(text, "    {} {}", file_word(file.status), file.path);
     }
     if !spec.body.is_empty() {
-        let _ = writeln!(text, "\n{}", visible(&spec.body));
+        let _ = writeln!(text, "\n{}", visible_body(request).trim());
     }
     for comment in &spec.comments {
         let at = comment.at.map(|at| format!(" at {at:.0}")).unwrap_or_default();
@@ -80,50 +81,8 @@ pub(super) fn page(request: &PullRequest, now: Timestamp) -> String {
     text
 }
 
-/// Marks for machines are not for people.
-fn visible(body: &str) -> String {
-    let shown = body.lines().filter(|line| !(line.starts_with("<!--") && line.ends_with("-->")));
-    shown.collect::<Vec<&str>>().join("\n").trim().to_owned()
-}
-
-fn word(request: &PullRequest) -> &'static str {
-    match state(request) {
-        PullRequestState::Open => "open",
-        PullRequestState::Merged => "merged",
-        PullRequestState::Closed => "closed",
-    }
-}
-
-/// Who approved it, and what: only an approval of the commit that is there now counts.
-fn approvals(request: &PullRequest) -> Vec<String> {
-    let head = request.status.as_ref().and_then(|status| status.head_commit.as_deref());
-    let approved = request.spec.reviews.iter().filter(|review| review.verdict == Verdict::Approved);
-    approved
-        .map(|review| match review.commit.as_deref() {
-            Some(commit) if Some(commit) == head => review.author.clone(),
-            Some(_) => format!("{} (an earlier commit)", review.author),
-            None => format!("{} (no commit named)", review.author),
-        })
-        .collect()
-}
-
-/// The worst of all checks.
-fn checks(request: &PullRequest) -> String {
-    let rank = |state: CheckState| match state {
-        CheckState::Success => 0,
-        CheckState::Pending => 1,
-        CheckState::Failure => 2,
-    };
-    let worst = request.spec.checks.iter().map(|check| check.state).max_by_key(|state| rank(*state));
-    worst.map(check_word).unwrap_or_default().to_owned()
-}
-
-fn check_word(state: CheckState) -> &'static str {
-    match state {
-        CheckState::Pending => "pending",
-        CheckState::Success => "success",
-        CheckState::Failure => "failure",
-    }
+fn approved_by(request: &PullRequest) -> String {
+    approvals(request).iter().map(ToString::to_string).collect::<Vec<String>>().join(", ")
 }
 
 fn file_word(status: FileStatus) -> &'static str {

@@ -5,11 +5,10 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use kardinal_api::kardinal::Pipeline;
-use kardinal_planner::problem::listed;
 use kardinal_policy::{parse_when, time_zone};
 use kardinal_promotion::explain::{display_version, roughly};
 use kardinal_promotion::intent::pipelines_with;
-use kardinal_promotion::view::{GateAnswer, Simulation, SimulationQuestion, SimulationResult, simulate};
+use kardinal_promotion::view::{GateAnswer, Simulation, SimulationQuestion, closed, simulate};
 use kube::api::ListParams;
 
 use crate::args::SimulateArguments;
@@ -33,22 +32,14 @@ pub(super) async fn run(arguments: &SimulateArguments) -> anyhow::Result<()> {
         let seen = server.seen(&pipeline, &arguments.policies.policy_namespaces).await?;
         simulations.push(simulate(&seen.world(time), &question).map_err(Failure::from)?);
     }
-    let told = || simulations.iter().map(|one| shown(one, &zone)).collect::<Vec<String>>().join("\n");
+    let text = || simulations.iter().map(|one| shown(one, &zone)).collect::<Vec<String>>().join("\n");
     match (&arguments.pipeline, simulations.as_slice()) {
-        (Some(_), [only]) => output::coloured_value(arguments.common.output, only, told)?,
-        _ => output::coloured_value(arguments.common.output, &simulations, told)?,
+        (Some(_), [only]) => output::coloured_value(arguments.common.output, only, text)?,
+        _ => output::coloured_value(arguments.common.output, &simulations, text)?,
     }
-    let blocked: Vec<&str> = simulations
-        .iter()
-        .filter(|one| one.result == SimulationResult::Blocked)
-        .map(|one| one.pipeline.as_str())
-        .collect();
-    match blocked.is_empty() {
-        true => Ok(()),
-        false => {
-            let message = format!("`{}` would be closed for {}", arguments.env, listed(blocked));
-            Err(Failure::new(Kind::Refused, message).into())
-        }
+    match closed(&simulations, &arguments.env) {
+        None => Ok(()),
+        Some(problem) => Err(Failure::new(Kind::Refused, problem.message).into()),
     }
 }
 

@@ -38,12 +38,12 @@ impl Walker {
             walk.memory = memory;
         }
         if let Some(judgement) = judgement {
-            self.settle(position, judgement);
+            self.accept(position, judgement);
             self.signal(position, pass);
         }
     }
 
-    fn settle(&mut self, position: usize, judgement: Judgement) {
+    fn accept(&mut self, position: usize, judgement: Judgement) {
         let Some(walk) = self.nodes.get_mut(position) else { return };
         let undecided = judgement.outstanding || judgement.report.state.is_undecided();
         self.undecided = self.undecided - usize::from(walk.undecided) + usize::from(undecided);
