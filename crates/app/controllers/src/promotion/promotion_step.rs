@@ -139,7 +139,7 @@ impl pass::Kind for Kind {
             let at_once = plan.status.is_some().then_some(SignedDuration::ZERO);
             return Report { retry: at_once, ..as_planned(plan) };
         };
-        let outcome = memory.know(|known| known.interpret(&seen.step, &effect, outcome));
+        let outcome = memory.know(|known| known.interpret(&seen.memory, &seen.step, &effect, outcome));
         let report = planner::report(&seen.snapshot(), &effect, &outcome, memory.known.faults);
         self.context.metrics.promotion(&seen.step, &effect, &outcome);
         memory.rest_until = report.retry.map(|pause| seen.now + pause);

@@ -16,6 +16,8 @@ pub struct Memory {
     pub has_no_pull_request: bool,
     /// Whether there was one, as far as this process has heard.
     pub heard_of_pull_request: bool,
+    /// How often this process has heard that something happened to it.
+    pub hearings: u64,
     /// The commit whose check was set to pending last.
     pub withdrawn: Option<String>,
     /// What its check shows.
@@ -41,7 +43,8 @@ impl Memory {
     /// Something has happened to the pull request.
     #[must_use]
     pub fn hear_of_pull_request(self) -> Memory {
-        Memory { has_no_pull_request: false, heard_of_pull_request: true, ..self.read_again() }
+        let hearings = self.hearings.wrapping_add(1);
+        Memory { has_no_pull_request: false, heard_of_pull_request: true, hearings, ..self.read_again() }
     }
 
     /// Another process has carried out the step meanwhile.
@@ -50,13 +53,26 @@ impl Memory {
         Memory { shown: None, withdrawn: None, asked: None, ..self.read_again() }
     }
 
-    /// What an outcome means after those before it, and what is remembered with it.
+    /// What an outcome means after those before it, and what is remembered with it. `before` is what was remembered when the
+    /// effect was decided: what was read of a pull request may be older than what was heard of it since.
     #[must_use]
-    pub fn interpret(self, step: &PromotionStep, effect: &Effect, outcome: Outcome) -> (Memory, Outcome) {
+    pub fn interpret(
+        self,
+        before: &Memory,
+        step: &PromotionStep,
+        effect: &Effect,
+        outcome: Outcome,
+    ) -> (Memory, Outcome) {
+        let is_heard = self.hearings != before.hearings;
         // It may be the pull request that is gone: it is read again.
         let memory = if matches!(outcome, Outcome::Absent { .. }) { self.read_again() } else { self };
         let outcome = in_time(step, effect, outcome, memory.faults.saturating_add(1));
-        (memory.learn(effect, &outcome), outcome)
+        let memory = memory.learn(effect, &outcome);
+        let memory = match is_heard {
+            true => Memory { has_no_pull_request: false, ..memory.read_again() },
+            false => memory,
+        };
+        (memory, outcome)
     }
 
     /// Keeps what an effect has brought to light.

@@ -29,3 +29,20 @@ fn every_kind_has_check_plan_and_report() -> Result<()> {
     }
     report("a kind lacks a file of the sentence", &offences)
 }
+
+/// The tests themselves fail for a row that nobody has tried.
+#[test]
+fn every_table_of_what_is_heard_is_tried() -> Result<()> {
+    let folder = root()?.join("crates/app/controllers/src");
+    let tests = std::fs::read_to_string(folder.join("reconcile/routes/tests.rs"))?;
+    let is_table = |file: &PathBuf| file.ends_with("routes.rs") && !file.starts_with("reconcile");
+    let kinds = files(&folder)?.into_iter().filter(is_table).filter_map(|file| {
+        let kind = file.parent()?.file_name()?.to_str()?.to_owned();
+        Some((file, kind))
+    });
+    let kinds: Vec<(PathBuf, String)> = kinds.collect();
+    anyhow::ensure!(kinds.len() >= 7, "only {} tables are found", kinds.len());
+    let untried = kinds.iter().filter(|(_, kind)| !tests.contains(&format!("{kind}::Kind")));
+    let offences: Vec<String> = untried.map(|(file, _)| file.display().to_string()).collect();
+    report("no test goes through a table of what a kind hears", &offences)
+}

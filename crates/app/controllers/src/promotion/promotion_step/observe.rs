@@ -41,7 +41,7 @@ pub(crate) struct Observation {
     hold: Option<Hold>,
     gates: Vec<(PolicyGate, Option<Place>)>,
     gate_texts: BTreeMap<String, String>,
-    memory: planner::Memory,
+    pub(super) memory: planner::Memory,
     health: Option<HealthFacts>,
     previous: Option<Bundle>,
     reverted: Option<Bundle>,

@@ -23,7 +23,8 @@ fn found(head: &str) -> PullRequest {
 }
 
 fn interpret(memory: Memory, effect: &Effect, outcome: Outcome) -> (Memory, Outcome) {
-    memory.interpret(&PromotionStep::new("step", Default::default()), effect, outcome)
+    let before = memory.clone();
+    memory.interpret(&before, &PromotionStep::new("step", Default::default()), effect, outcome)
 }
 
 fn show(state: CommitState) -> Effect {
@@ -43,6 +44,28 @@ fn a_pull_request_that_cannot_be_updated_because_it_is_gone_is_read_again() {
     let (memory, outcome) = interpret(memory, &comment, absent);
     assert!(matches!(outcome, Outcome::Fault { .. }), "{outcome:?}");
     assert_eq!((memory.pull_request, memory.faults), (None, 1));
+}
+
+#[test]
+fn what_is_heard_of_a_pull_request_while_it_is_read_makes_it_read_again() {
+    let read = Effect::Forge(ForgeEffect::ReadPullRequest { number: 7 });
+    let find = Effect::Forge(ForgeEffect::FindPullRequest {
+        head: String::new(),
+        base: String::new(),
+        marker: String::new(),
+        since: None,
+    });
+    let cases = [(&read, Outcome::PullRequest(found("c0ffee"))), (&find, Outcome::NoPullRequest)];
+    for (effect, outcome) in cases {
+        let before = Memory::default();
+        for is_heard in [false, true] {
+            let memory = if is_heard { before.clone().hear_of_pull_request() } else { before.clone() };
+            let step = PromotionStep::new("step", Default::default());
+            let (memory, _) = memory.interpret(&before, &step, effect, outcome.clone());
+            let is_known = memory.pull_request.is_some() || memory.has_no_pull_request;
+            assert_eq!(is_known, !is_heard, "{effect:?}");
+        }
+    }
 }
 
 #[test]
