@@ -167,11 +167,8 @@ fn outside(client: &kube::Client, folder: &tempfile::TempDir) -> Outside {
 
 /// An object of ours in [`TEAM`].
 pub(super) fn object(kind: &str, name: &str, rest: Value) -> Value {
-    let group = match kind {
-        "Graph" | "GraphRevision" => "experimental.kro.run",
-        "Repository" | "PullRequest" => "forge.kardinal.io",
-        _ => "kardinal.io",
-    };
+    let ours = kardinal_api::crds().into_iter().find(|crd| crd.spec.names.kind == kind);
+    let group = ours.unwrap_or_else(|| panic!("`{kind}` is no kind of ours")).spec.group;
     let mut object = json!({
         "apiVersion": format!("{group}/v1alpha1"),
         "kind": kind,
