@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use kardinal_cluster::Facet;
+use kardinal_cluster::{Change, Facet, Watches};
 use kardinal_object::Gvk;
 use serde_json::Value;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::forge::dialect::Forge;
+use crate::promotion::dialect::Promotions;
 use crate::reconcile::driver::{self, Driver, Listener};
-use crate::reconcile::pass::Controller;
-use crate::{Context, DIALECTS, LocalForge, Settings, Shards, promotion};
+use crate::{Context, DIALECTS, Outside, Settings, Shards};
 
 /// The kinds that belong together.
 pub(crate) struct Dialect {
@@ -43,23 +44,22 @@ pub(crate) fn owners(object: &Value) -> impl Iterator<Item = &Value> {
     object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The steps' controller at work.
-pub(crate) type Steps = Driver<Controller<promotion::promotion_step::Kind>>;
-
 /// Starts controllers.
 pub(crate) struct Starter<'a> {
     /// What every controller is given.
     pub(crate) context: &'a Arc<Context>,
     /// What they are told.
     pub(crate) settings: &'a Settings,
-    /// The local forge, when this process serves it.
-    pub(crate) local: Option<LocalForge>,
+    /// The world outside the cluster.
+    pub(crate) outside: &'a Outside,
     /// Ends all work.
     pub(crate) stop: &'a CancellationToken,
     /// Ends what has not ended by itself.
     pub(crate) cut: &'a CancellationToken,
     /// Everything that runs.
     pub(crate) tasks: &'a TaskTracker,
+    /// All that hear of changes of the control plane.
+    pub(crate) listeners: Vec<Arc<dyn Listener>>,
     /// What was started.
     pub(crate) started: Started,
 }
@@ -67,20 +67,22 @@ pub(crate) struct Starter<'a> {
 /// Controllers at work.
 #[derive(Default)]
 pub(crate) struct Started {
-    /// All that hear of changes of the control plane.
-    pub(crate) listeners: Vec<Arc<dyn Listener>>,
-    /// Those who carry out steps.
-    pub(crate) steps: Option<Arc<Steps>>,
+    /// The watches whose end is waited for, in this order; the first are those of the control plane.
+    pub(crate) watches: Vec<Arc<Watches>>,
+    /// Promotions, where this process carries them out.
+    pub(crate) promotions: Option<Promotions>,
     /// The local forge.
     pub(crate) forge: Option<Forge>,
 }
 
 impl Starter<'_> {
-    /// Starts everything that this process runs.
-    pub(crate) fn start_all(mut self) -> Started {
+    /// Starts everything that this process runs, and brings it the changes of the control plane.
+    pub(crate) fn start_all(mut self, changes: UnboundedReceiver<Change>) -> Started {
         for dialect in &DIALECTS {
             (dialect.start)(&mut self);
         }
+        let listeners = std::mem::take(&mut self.listeners);
+        self.deliver(changes, listeners);
         self.started
     }
 
@@ -96,7 +98,13 @@ impl Starter<'_> {
         limit: usize,
     ) -> Arc<Driver<C>> {
         let driver = driver::spawn_fair(controller, limit, (self.stop, self.cut), self.tasks);
-        self.started.listeners.push(driver.clone());
+        self.listeners.push(driver.clone());
         driver
+    }
+
+    /// Brings changes to these, until all work ends.
+    pub(crate) fn deliver(&self, changes: UnboundedReceiver<Change>, to: Vec<Arc<dyn Listener>>) {
+        let stop = self.stop.clone();
+        self.tasks.spawn(stop.run_until_cancelled_owned(driver::deliver(to, changes)));
     }
 }

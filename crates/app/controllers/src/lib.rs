@@ -20,7 +20,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kardinal_cluster::{Clock, Leadership, Watches};
+use kardinal_cluster::{Clock, Leadership};
 use kardinal_git::Repositories;
 use kardinal_reach::Policy;
 use tokio_util::sync::CancellationToken;
@@ -29,13 +29,12 @@ use tokio_util::task::TaskTracker;
 pub use kardinal_planner::graph::GraphScope;
 pub use kardinal_promotion::shard::Shards;
 
-use crate::context::{Channels, Context};
-use crate::dialect::{Dialect, Started, Starter, Steps};
+use crate::context::Context;
+use crate::dialect::{Dialect, Started, Starter};
 use crate::forge::dialect::Forge;
 pub use crate::forges::{Forges, RealForges};
 pub use crate::metrics::Metrics;
 pub use crate::reach::Resolver;
-use crate::reconcile::driver::{self, Listener};
 pub use crate::replica::Replica;
 
 /// What this program promotes with, each with its own controllers.
@@ -139,9 +138,7 @@ struct Running {
     /// Ends what has not ended by itself.
     cut: CancellationToken,
     tasks: TaskTracker,
-    watches: Vec<Arc<Watches>>,
-    steps: Option<Arc<Steps>>,
-    forge: Option<Forge>,
+    started: Started,
 }
 
 impl Controllers {
@@ -183,7 +180,7 @@ impl Controllers {
     /// Somebody has pushed to a repository of the local forge.
     pub fn pushed(&self, namespace: &str, repository: &str) {
         self.with(|running| {
-            if let Some(forge) = &running.forge {
+            if let Some(forge) = &running.started.forge {
                 forge.pushed((namespace.to_owned(), repository.to_owned()));
             }
         });
@@ -192,7 +189,7 @@ impl Controllers {
     /// Whether only pull requests and kardinal may change a branch of the local forge.
     pub fn protects(&self, namespace: &str, repository: &str, branch: &str) -> bool {
         let protects = |forge: &Forge| forge.protects(namespace, repository, branch);
-        self.with(|running| running.forge.as_ref().is_none_or(protects)).unwrap_or(true)
+        self.with(|running| running.started.forge.as_ref().is_none_or(protects)).unwrap_or(true)
     }
 
     /// Goes to standby. A pass that has begun is completed, unless it takes too long: it loses the right to write
@@ -221,55 +218,24 @@ impl Running {
     fn start(client: kube::Client, clock: Arc<dyn Clock>, settings: &Settings, outside: Outside) -> Running {
         let (stop, cut) = (CancellationToken::new(), CancellationToken::new());
         let tasks = TaskTracker::new();
-        let (context, channels) = context::build(client, clock, settings, &outside, &stop);
+        let (context, changes) = context::build(client, clock, settings, &outside, &stop);
         let starter = Starter {
             context: &context,
             settings,
-            local: outside.forge,
+            outside: &outside,
             stop: &stop,
             cut: &cut,
             tasks: &tasks,
-            started: Started::default(),
+            listeners: Vec::new(),
+            started: Started { watches: vec![context.watches.clone()], ..Started::default() },
         };
-        let Started { listeners, steps, forge } = starter.start_all();
-        let watches = vec![context.watches.clone(), context.promotion.workloads.clone()];
-        let running = Running { stop, cut, tasks, watches, steps, forge };
-        running.listen(listeners, channels);
-        running
-    }
-
-    /// Brings changes to the controllers: those of the control plane to all, those of other clusters to the steps.
-    fn listen(&self, listeners: Vec<Arc<dyn Listener>>, channels: Channels) {
-        let Channels { changes, workloads, remote, mut changes_of_hands } = channels;
-        let elsewhere: Vec<_> =
-            self.steps.clone().map(|steps| steps as Arc<dyn Listener>).into_iter().collect();
-        let deliveries =
-            [(Some(changes), listeners), (workloads, elsewhere.clone()), (Some(remote), elsewhere)];
-        for (changes, listeners) in deliveries {
-            let Some(changes) = changes else { continue };
-            let stop = self.stop.clone();
-            self.tasks.spawn(async move {
-                stop.run_until_cancelled(driver::deliver(listeners, changes)).await;
-            });
-        }
-        let Some(steps) = self.steps.clone() else { return };
-        let stop = self.stop.clone();
-        self.tasks.spawn(async move {
-            while let Some(Some(())) = stop.run_until_cancelled(changes_of_hands.recv()).await {
-                for key in steps.controller().sharded() {
-                    steps.look_at(key);
-                }
-            }
-        });
+        let started = starter.start_all(changes);
+        Running { stop, cut, tasks, started }
     }
 
     fn repository_changed(&self, urls: &[String], pull_request: Option<u64>) -> Vec<(String, String)> {
-        let Some(steps) = &self.steps else { return Vec::new() };
-        let (here, elsewhere) = steps.controller().steps_of(urls, pull_request);
-        for key in here {
-            steps.look_at(key);
-        }
-        elsewhere
+        let Some(promotions) = &self.started.promotions else { return Vec::new() };
+        promotions.repository_changed(urls, pull_request)
     }
 
     /// A pass that has begun is completed, unless it waits for another machine that does not answer: that one is cut
@@ -283,7 +249,7 @@ impl Running {
         }
         let rest = async {
             self.tasks.wait().await;
-            for watches in &self.watches {
+            for watches in &self.started.watches {
                 watches.finished().await;
             }
         };

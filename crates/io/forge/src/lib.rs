@@ -10,4 +10,4 @@ mod store;
 
 pub use error::Error;
 pub use http::{Credentials, Guard, Identity, RefChange, Settings, router, router_with, same_secret};
-pub use store::{Author, Comparison, FileChange, FileDiff, MergeOrder, Merged, Seed, Store};
+pub use store::{Author, Comparison, FileChange, FileDiff, LastNumber, MergeOrder, Merged, Seed, Store};

@@ -22,6 +22,7 @@ use crate::error::Error;
 
 pub use diff::{FileChange, FileDiff};
 pub use merge::{Author, Comparison, MergeOrder, Merged};
+pub use number::LastNumber;
 pub use seed::Seed;
 
 /// Trees and commits that one pass reads again and again.

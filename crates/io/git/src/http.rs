@@ -272,9 +272,27 @@ impl Line<'_> {
         Failure::fault(format!("{} cannot be reached: {}", self.target.host(), why))
     }
 
+    /// The server says why it does not go on.
+    fn answered(&self, error: &str) -> Failure {
+        Failure::fault(format!("{} answers: {}", self.target.host(), one_line(error)))
+    }
+
     fn garbled(&self, error: &std::io::Error) -> Failure {
         Failure::fault(format!("{} sent an answer that cannot be understood: {error}", self.target.host()))
     }
+}
+
+/// So much of what a server says is repeated to people.
+const SAID_LIMIT: usize = 500;
+
+/// What a server says, in one short line: it may be as long as a packet and hold anything.
+fn one_line(said: &str) -> String {
+    let mut line: String =
+        said.chars().take(SAID_LIMIT).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if said.chars().nth(SAID_LIMIT).is_some() {
+        line.push('…');
+    }
+    line.trim().to_owned()
 }
 
 /// Client errors that go away by themselves.
@@ -309,5 +327,18 @@ fn reason(error: &reqwest::Error) -> String {
         None => "the request failed".to_owned(),
         Some(_) if error.is_timeout() => format!("it took too long ({inner})"),
         Some(_) => inner.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_is_one_short_line() {
+        assert_eq!(one_line("access denied\n"), "access denied");
+        assert_eq!(one_line("\u{1b}[2Jgone\r\nRESULT: VERIFIED"), "[2Jgone  RESULT: VERIFIED");
+        let endless = one_line(&"x".repeat(60_000));
+        assert_eq!((endless.chars().count(), endless.ends_with("x…")), (SAID_LIMIT + 1, true));
     }
 }

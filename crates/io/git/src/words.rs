@@ -4,7 +4,7 @@ use kardinal_vcs::Barrier;
 
 /// What they say, in lower case. Each has a space in it, which the name of a branch never has, so that no name is taken for
 /// one of them.
-const REFUSALS: [&str; 17] = [
+const REFUSALS: [&str; 19] = [
     // ssh: "Permission denied (publickey)". Without the bracket it may be about a file of this machine.
     "permission denied (",
     // git: what a server answers to what it was given, and that nothing was given.
@@ -13,6 +13,10 @@ const REFUSALS: [&str; 17] = [
     "could not read password",
     "returned error: 401",
     "returned error: 403",
+    // GitHub, Bitbucket over SSH: "Repository not found", also to those who may not see it. Over HTTP that is a 404.
+    "repository not found",
+    // Gitea, Forgejo over SSH: "Cannot find repository: acme/app".
+    "cannot find repository: ",
     // GitHub: "You're not authorized to push to this branch".
     "not authorized to",
     // Gitea, Forgejo: "Not allowed to push to protected branch". GitLab: "You are not allowed to push code to this project".
@@ -74,6 +78,14 @@ mod tests {
             ("pre-receive hook declined\n Gitea: User permission denied for writing.", Barrier::NotLetIn),
             (
                 "TF401027: You need the Git 'GenericContribute' permission to perform this action.",
+                Barrier::NotLetIn,
+            ),
+            (
+                "ERROR: Repository not found.\nfatal: Could not read from remote repository.",
+                Barrier::NotLetIn,
+            ),
+            (
+                "Forgejo: Cannot find repository: acme/app\nfatal: Could not read from remote repository.",
                 Barrier::NotLetIn,
             ),
             // A rule that holds for everybody.

@@ -82,6 +82,11 @@ impl Reads {
         let found = self.elapsed.iter().find(|(known, _)| known == path);
         found.map_or(Need::Unused, |(_, need)| need.clone())
     }
+
+    /// Whether any part of `schedule` matters.
+    pub fn has_schedule(&self) -> bool {
+        self.schedule != ScheduleReads::default()
+    }
 }
 
 impl Expression {
@@ -115,6 +120,12 @@ pub fn check_expression<C: Context>(expression: &str) -> Result<(), String> {
         let rendered = render_error(expression, FIELD, &errors);
         if rendered.len() <= MAX_RENDERED { rendered } else { one_line(&errors) }
     })
+}
+
+/// What an expression reads of what changes with the time. One that does not compile reads nothing.
+pub fn reads_of<C: Context>(expression: &str) -> Reads {
+    let compiled = Expression::compile(&Language::of(C::SHAPE), expression);
+    compiled.map(|expression| expression.reads).unwrap_or_default()
 }
 
 /// The first error in one line.

@@ -30,7 +30,7 @@ pub use context::Context;
 pub use decision::{CLOSED, Decision, Verdict};
 pub use elapsed::Elapsed;
 pub use evaluate::{decide, detail, evaluate};
-pub use expression::{Need, Reads, check_expression};
+pub use expression::{Need, Reads, check_expression, reads_of};
 pub use gate::{
     FREEZE_LABEL, GATE_TEMPLATE_LABEL, GATE_TEMPLATE_NAMESPACE_LABEL, Scope, Target, applies_to, guards,
     is_freeze, is_skip_permission, is_template, names_something, scope,
@@ -38,5 +38,6 @@ pub use gate::{
 pub use organisation::{is_organisations, shows_organisation, speaks_for_organisation};
 pub use overrides::{Promotion, at_place, is_active, is_overridden};
 pub use recheck::{check_recheck_interval, freshness, recheck_interval};
+pub use schedule::SCHEDULE;
 pub use shape::{Attribute, Shape, Unit};
 pub use when::{parse_when, time_zone};

@@ -8,7 +8,7 @@ use crate::expression::ScheduleReads;
 use crate::shape::Attribute;
 
 /// The name of the variable.
-pub(crate) const SCHEDULE: &str = "schedule";
+pub const SCHEDULE: &str = "schedule";
 /// What stands under it.
 pub(crate) const ATTRIBUTES: Attribute = Attribute::Fields(&[
     ("isWeekend", Attribute::Truth),

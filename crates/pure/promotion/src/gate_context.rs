@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use kardinal_api::kardinal::{Approval, Bundle, GateOverride, PIPELINE_LABEL};
 use kardinal_cel::Scope;
 use kardinal_object::{created_at, label_of};
-use kardinal_policy::{Context, Elapsed, Promotion, Reads, Shape, Unit};
+use kardinal_policy::{Context, Elapsed, Need, Promotion, Reads, SCHEDULE, Shape, Unit};
 use serde_json::Value;
 
 pub use candidate::{Candidate, Surroundings};
@@ -108,6 +108,23 @@ fn of(
 /// caret.
 pub fn check_expression(expression: &str) -> Result<(), String> {
     kardinal_policy::check_expression::<GateContext>(expression)
+}
+
+/// The names of all that gates may read, in the order in which the documents tell of them.
+pub fn variables() -> impl Iterator<Item = &'static str> {
+    let own = || SHAPE.variables.iter().map(|(name, _)| *name);
+    own().take(1).chain([SCHEDULE]).chain(own().skip(1))
+}
+
+/// What changes with the time, of all that an expression reads.
+pub fn reads_of(expression: &str) -> Reads {
+    kardinal_policy::reads_of::<GateContext>(expression)
+}
+
+/// Whether it matters how long the Bundle has soaked.
+pub fn has_soak(reads: &Reads) -> bool {
+    let all = [bundle::SOAK_MINUTES, bundle::SOAK_SECONDS];
+    all.into_iter().any(|name| reads.need(&[BUNDLE, name]) != Need::Unused)
 }
 
 impl Scope for GateContext {

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kardinal_manifest::Image;
+use kardinal_vcs::Barrier;
 use serde_json::Value;
 
 pub use choose::{Chosen, choose};
@@ -137,7 +138,12 @@ pub struct HealthFacts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unknown {
     /// The way to its cluster is barred until somebody acts.
-    Problem(String),
+    Problem {
+        /// What is wrong and what to do about it.
+        message: String,
+        /// What stands in the way.
+        barrier: Barrier,
+    },
     /// Its cluster cannot be reached, or is not heard of at present.
     Unreachable {
         /// Why, in words.
@@ -145,6 +151,13 @@ pub enum Unknown {
         /// The code of HTTP that it refuses with, if it answers at all.
         code: Option<u16>,
     },
+}
+
+impl Unknown {
+    /// Something of the user's is wrong, and neither credentials nor the operator's settings.
+    pub fn problem(message: impl Into<String>) -> Unknown {
+        Unknown::Problem { message: message.into(), barrier: Barrier::Other }
+    }
 }
 
 /// What the objects say, with the reason in words.

@@ -22,6 +22,7 @@ mod pending;
 mod plan;
 mod promoting;
 mod pull_request;
+pub(crate) mod remedy;
 mod removal;
 mod reopening;
 mod report;

@@ -15,7 +15,7 @@ use crate::reconcile::routes::{Hearer as _, view};
 pub(crate) const DIALECT: Dialect = Dialect { facets: facets::FACETS, start };
 
 fn start(starter: &mut Starter<'_>) {
-    let Some(local) = starter.local.take() else { return };
+    let Some(local) = starter.outside.forge.clone() else { return };
     let (context, workers) = (starter.context.clone(), starter.settings.concurrency);
     let repositories = repository::Kind::new(context.clone(), local.clone());
     let pull_requests = pull_request::Kind::new(context, local);
@@ -32,10 +32,10 @@ pub(crate) struct Forge {
 }
 
 impl Forge {
-    /// Somebody has pushed to a repository: it is looked at, and all of its pull requests are.
+    /// Somebody has pushed to a repository: it is looked at, and all of its pull requests are that are not over.
     pub(crate) fn pushed(&self, repository: Key) {
         let view = view::<pull_request::Kind>(self.pull_requests.controller().kind().context());
-        for request in keys::<PullRequest>(&view, Some(&repository.0), facets::REPOSITORY, &repository.1) {
+        for request in keys::<PullRequest>(&view, Some(&repository.0), facets::COMPARED, &repository.1) {
             self.pull_requests.look_at(request);
         }
         self.repositories.look_at(repository);

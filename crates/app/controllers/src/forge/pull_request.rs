@@ -2,9 +2,11 @@
 //! requests of one repository are looked at one after the other, so that two of them never get the same number.
 
 mod act;
-mod numbers;
+mod issuer;
 mod observe;
 mod routes;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -18,31 +20,50 @@ use crate::reconcile::objects::lock;
 use crate::reconcile::pass::{self, Remembered, Turn};
 use crate::reconcile::routes::{Hearer, Hears};
 use crate::{Context, LocalForge};
-use numbers::{Given, Numbers, Repositories};
+use issuer::{Issuer, Issuers};
 use observe::Observation;
+
+/// Where the server has the repositories.
+const CLONES: &str = "/git/";
+/// Where it has their pages.
+const PAGES: &str = "/forge";
 
 /// Looks after pull requests.
 pub(crate) struct Kind {
     context: Arc<Context>,
     local: LocalForge,
-    repositories: Repositories,
+    /// What the URLs of its pages begin with.
+    pages: String,
+    issuers: Issuers,
 }
 
 /// What is remembered of a pull request.
 #[derive(Default)]
 pub(crate) struct Memory {
-    /// The numbers of the repository whose turn the pass has.
-    numbers: Option<Arc<Numbers>>,
+    /// Who gives numbers in the repository whose turn the pass has.
+    issuer: Option<Arc<Issuer>>,
     /// The number that it was given; the status may not have it yet.
     given: Option<Given>,
     /// How many merges were tried since it was left alone.
     merges: u32,
 }
 
+/// A number that a pull request was given.
+#[derive(Clone)]
+struct Given {
+    /// The uid of the pull request.
+    to: String,
+    number: u64,
+}
+
 impl Kind {
     /// Looks after none yet.
     pub(crate) fn new(context: Arc<Context>, local: LocalForge) -> Kind {
-        Kind { context, local, repositories: Repositories::default() }
+        let pages = match local.url.strip_suffix(CLONES) {
+            Some(server) => format!("{server}{PAGES}"),
+            None => local.url.clone(),
+        };
+        Kind { context, local, pages, issuers: Issuers::default() }
     }
 }
 
@@ -67,10 +88,9 @@ impl pass::Kind for Kind {
     const MANAGER: &'static str = MANAGER;
 
     async fn turn(&self, key: &Key, remembered: &Remembered<Memory>) -> Turn {
-        let numbers =
-            observe::repository(&self.context, key).map(|repository| self.repositories.of(repository));
-        lock(remembered).numbers.clone_from(&numbers);
-        numbers?.turn().await
+        let issuer = observe::repository(&self.context, key).map(|repository| self.issuers.of(repository));
+        lock(remembered).issuer.clone_from(&issuer);
+        issuer?.turn().await
     }
 
     async fn observe(
@@ -102,7 +122,7 @@ impl pass::Kind for Kind {
         memory: &mut Memory,
     ) -> Report<PullRequestStatus> {
         memory.merges = if planner::has_merged(&done) { memory.merges.saturating_add(1) } else { 0 };
-        let report = planner::report(plan, &done);
+        let report = planner::report(&seen.snapshot(), plan, &done);
         if let Some(number) = report.status.as_ref().and_then(|status| status.number) {
             memory.given = Some(seen.give(number));
         }

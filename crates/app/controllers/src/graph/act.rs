@@ -125,7 +125,9 @@ async fn walk(context: &Context, observation: &Observation, action: &Action) -> 
         (Answer::Done(object), _) => Walked::Done(object),
         // An apply creates what is absent, so what is missing here is the namespace.
         (Answer::Gone(message), Action::Apply { .. }) => Walked::Refused(message),
-        (Answer::Gone(_), _) => Walked::Gone,
+        (Answer::Gone(_), Action::Patch { .. } | Action::Release { .. } | Action::Delete { .. }) => {
+            Walked::Gone
+        }
         (Answer::Conflict(message), _) => Walked::Conflict(message),
         (Answer::Refused(message), _) => Walked::Refused(message),
         (Answer::Fault(message), _) => Walked::Fault(message),
@@ -140,9 +142,12 @@ async fn with_status(
     manager: &str,
     force: bool,
 ) -> Answer {
-    match (status, &answer) {
+    match (status, answer) {
         (Some(status), Answer::Done(_)) => writer.apply(id, Some("status"), status, manager, force).await,
-        _ => answer,
+        (None, answer @ Answer::Done(_))
+        | (_, answer @ (Answer::Gone(_) | Answer::Conflict(_) | Answer::Refused(_) | Answer::Fault(_))) => {
+            answer
+        }
     }
 }
 

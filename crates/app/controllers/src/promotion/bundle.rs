@@ -14,6 +14,7 @@ use kardinal_planner::sentence::Report;
 use kardinal_promotion::bundle::{self as planner, Effect};
 
 use crate::Context;
+use crate::promotion::context::PromotionContext;
 use crate::promotion::surroundings;
 use crate::reconcile::driver::{Key, Next};
 use crate::reconcile::pass::{self, Remembered, as_planned};
@@ -23,7 +24,7 @@ use observe::Observation;
 
 /// Sends Bundles on their way.
 pub(crate) struct Kind {
-    pub(crate) context: Arc<Context>,
+    pub(crate) context: Arc<PromotionContext>,
 }
 
 /// What is remembered of a Bundle.
@@ -52,7 +53,7 @@ impl Hearer for Kind {
     const READS: &'static [fn() -> Gvk] = surroundings::KINDS;
 
     fn context(&self) -> &Arc<Context> {
-        &self.context
+        &self.context.shared
     }
 }
 

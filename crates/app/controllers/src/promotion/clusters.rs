@@ -8,6 +8,7 @@
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use kardinal_cluster::{Change, Clock, Kinds, Lost, Room, Watches};
 use kardinal_object::Gvk;
 use kardinal_promotion::health::{RemoteCluster, Unknown, remote_cluster};
 use kardinal_reach::{Policy, Refused, authority};
+use kardinal_vcs::Barrier;
 use kube::client::ConfigExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -183,7 +185,10 @@ impl Clusters {
         }
         self.end(&key);
         has_place_for(&lock(&self.known), &key)?;
-        permitted(&self.policy, &way.server).await.map_err(|why| Unknown::Problem(unusable(&key.1, why)))?;
+        permitted(&self.policy, &way.server).await.map_err(|refused| {
+            let barrier = refused.barrier();
+            Unknown::Problem { message: unusable(&key.1, refused), barrier }
+        })?;
         self.follow(key, way, now).await
     }
 
@@ -208,7 +213,7 @@ impl Clusters {
 
     async fn follow(&self, key: Key, way: RemoteCluster, now: Timestamp) -> Result<Arc<Remote>, Unknown> {
         let client =
-            connect(&way, &self.policy).await.map_err(|why| Unknown::Problem(unusable(&key.1, why)))?;
+            connect(&way, &self.policy).await.map_err(|why| Unknown::problem(unusable(&key.1, why)))?;
         let kinds = Arc::new(Kinds::new(client.clone()));
         let stop = self.stop.child_token();
         let (watches, received) = Watches::within(self.room(&key.0), client, kinds, stop.clone());
@@ -236,7 +241,7 @@ fn has_place_for(known: &BTreeMap<Key, Arc<Remote>>, key: &Key) -> Result<(), Un
     if others < CLUSTERS {
         return Ok(());
     }
-    Err(Unknown::Problem(format!(
+    Err(Unknown::problem(format!(
         "the Secret `{secret}` of `health.cluster` is not used: {CLUSTERS} other clusters are watched for the \
          namespace `{namespace}`, and more are not"
     )))
@@ -285,18 +290,18 @@ async fn end_when_idle(known: Known, key: Key, remote: Arc<Remote>) {
 async fn read(client: &kube::Client, (namespace, name): &Key) -> Result<RemoteCluster, Unknown> {
     let taken = forges::read(client, (namespace, name), &Purpose::Cluster).await.map_err(problem)?;
     let Some(text) = CLUSTER_KEYS.iter().find_map(|key| taken.get(key)) else {
-        return Err(Unknown::Problem(format!(
-            "the Secret `{name}` of `health.cluster` has no key `kubeconfig`: add it as UTF-8 text"
-        )));
+        let message =
+            format!("the Secret `{name}` of `health.cluster` has no key `kubeconfig`: add it as UTF-8 text");
+        return Err(Unknown::Problem { message, barrier: Barrier::NotLetIn });
     };
-    let way = remote_cluster(text.reveal()).map_err(|why| Unknown::Problem(unusable(name, why)))?;
+    let way = remote_cluster(text.reveal()).map_err(|why| Unknown::problem(unusable(name, why)))?;
     taken.check_url(&way.server).map_err(problem)?;
     Ok(way)
 }
 
 fn problem(trouble: Trouble) -> Unknown {
     match trouble {
-        Trouble::Problem { message, .. } => Unknown::Problem(message),
+        Trouble::Problem { message, barrier } => Unknown::Problem { message, barrier },
         Trouble::Fault(why) => Unknown::Unreachable { why, code: None },
     }
 }
@@ -308,14 +313,14 @@ pub(crate) fn unreachable(lost: Lost) -> Unknown {
 
 /// Whether the operator lets the server be talked to, by its name and by the addresses that it has now. What it has
 /// when the connection is made is judged again, then: see [`connect`].
-async fn permitted(policy: &Policy, server: &str) -> Result<(), String> {
+async fn permitted(policy: &Policy, server: &str) -> Result<(), Refused> {
     policy.check_url(server)?;
     let (host, _) = authority(server);
     let bare = host.trim_matches(['[', ']']).to_owned();
     let looked_up = Resolver::new(policy.clone()).look_up(bare);
     match tokio::time::timeout(CONNECT, looked_up).await {
         Ok(Err(error)) => match Refused::within(error.as_ref()) {
-            Some(refused) => Err(refused.to_string()),
+            Some(refused) => Err(refused.clone()),
             // A name that has no address for now leads nowhere: the cluster is unreachable, which is said elsewhere.
             None => Ok(()),
         },
@@ -323,7 +328,7 @@ async fn permitted(policy: &Policy, server: &str) -> Result<(), String> {
     }
 }
 
-fn unusable(secret: &str, why: String) -> String {
+fn unusable(secret: &str, why: impl Display) -> String {
     format!("the kubeconfig in the Secret `{secret}` cannot be used: {why}")
 }
 

@@ -11,27 +11,27 @@ use kardinal_api::kardinal::{Bundle, Pipeline, PolicyGate};
 use kardinal_cluster::PerNamespace;
 use kardinal_promotion::bundle::{GATE_TEMPLATE_LABEL, pipeline_name, searched};
 
-use crate::Context;
+use super::context::PromotionContext;
 use crate::reconcile::driver::Key;
 use crate::reconcile::objects;
 
-impl Context {
+impl PromotionContext {
     /// Reads the templates of gates that count for a Bundle past their watch. After that the watch can only bring later
     /// ones, so once is enough for each namespace: says whether this was the time.
     pub(crate) async fn read_gates(&self, key: &Key, bundle: &Bundle) -> Result<bool, Arc<kube::Error>> {
         let uid = bundle.metadata.uid.as_deref().unwrap_or_default();
         let mut namespaces = self.searched(&key.0, bundle);
-        self.promotion.gates_read.known().leave(key, uid, &mut namespaces);
+        self.gates_read.known().leave(key, uid, &mut namespaces);
         if namespaces.is_empty() {
             return Ok(false);
         }
         let (kind, templates) = (objects::gvk::<PolicyGate>(), format!("!{GATE_TEMPLATE_LABEL}"));
         let reads = namespaces.iter().map(|namespace| {
             let read = self.watches.look_again(&kind, namespace, &templates);
-            self.promotion.gates_read.shared(namespace, read.map_err(Arc::new))
+            self.gates_read.shared(namespace, read.map_err(Arc::new))
         });
         try_join_all(reads).await?;
-        self.promotion.gates_read.known().note(key, uid, namespaces);
+        self.gates_read.known().note(key, uid, namespaces);
         Ok(true)
     }
 
@@ -41,13 +41,13 @@ impl Context {
         let view = self.watches.view([&objects::gvk::<Pipeline>()]);
         let pipeline =
             pipeline_name(bundle).and_then(|name| objects::get::<Pipeline>(&view, namespace, name));
-        let searched = searched(pipeline.as_ref(), namespace, &self.promotion.policy_namespaces);
+        let searched = searched(pipeline.as_ref(), namespace, &self.policy_namespaces);
         searched.map(str::to_owned).collect()
     }
 
     /// The Bundle is gone.
     pub(crate) fn forget_gates(&self, key: &Key) {
-        self.promotion.gates_read.known().bundles.remove(key);
+        self.gates_read.known().bundles.remove(key);
     }
 }
 

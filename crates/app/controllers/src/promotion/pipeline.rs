@@ -12,6 +12,7 @@ use kardinal_planner::sentence::Report;
 use kardinal_promotion::pipeline as planner;
 
 use crate::Context;
+use crate::promotion::context::PromotionContext;
 use crate::reconcile::driver::{Key, Next};
 use crate::reconcile::pass::{self, Remembered, as_planned};
 use crate::reconcile::routes::{Hearer, Hears};
@@ -19,7 +20,7 @@ use observe::Observation;
 
 /// Tells how Pipelines stand.
 pub(crate) struct Kind {
-    pub(crate) context: Arc<Context>,
+    pub(crate) context: Arc<PromotionContext>,
 }
 
 /// What is remembered of a Pipeline.
@@ -36,7 +37,7 @@ impl Hearer for Kind {
     const HEARS: &'static [Hears<Kind>] = routes::HEARS;
 
     fn context(&self) -> &Arc<Context> {
-        &self.context
+        &self.context.shared
     }
 }
 

@@ -13,6 +13,7 @@ use kardinal_planner::sentence::Report;
 use kardinal_promotion::policy_gate as planner;
 
 use crate::Context;
+use crate::promotion::context::PromotionContext;
 use crate::promotion::surroundings;
 use crate::reconcile::driver::{Key, Next};
 use crate::reconcile::pass::{self, Remembered, as_planned};
@@ -22,7 +23,7 @@ pub(crate) use observe::placed;
 
 /// Asks the gates.
 pub(crate) struct Kind {
-    pub(crate) context: Arc<Context>,
+    pub(crate) context: Arc<PromotionContext>,
 }
 
 impl Hearer for Kind {
@@ -33,7 +34,7 @@ impl Hearer for Kind {
     const READS: &'static [fn() -> Gvk] = surroundings::KINDS;
 
     fn context(&self) -> &Arc<Context> {
-        &self.context
+        &self.context.shared
     }
 }
 

@@ -19,6 +19,7 @@ use kardinal_planner::sentence::Report;
 use kardinal_promotion::promotion_step::{self as planner, Effect, MANAGER, Outcome, StepEffect};
 
 use crate::Context;
+use crate::promotion::context::PromotionContext;
 use crate::promotion::surroundings;
 use crate::reconcile::driver::{Key, Next};
 use crate::reconcile::objects::lock;
@@ -29,7 +30,7 @@ use routes::Following;
 
 /// Carries steps out.
 pub(crate) struct Kind {
-    context: Arc<Context>,
+    context: Arc<PromotionContext>,
     following: Mutex<Following>,
 }
 
@@ -46,9 +47,9 @@ pub(crate) struct Memory {
 impl Memory {
     /// Changes what is known.
     fn know<T>(&mut self, change: impl FnOnce(planner::Memory) -> (planner::Memory, T)) -> T {
-        let (known, told) = change(std::mem::take(&mut self.known));
+        let (known, answer) = change(std::mem::take(&mut self.known));
         self.known = known;
-        told
+        answer
     }
 
     /// Something makes it worth while to try again at once.
@@ -60,7 +61,7 @@ impl Memory {
 
 impl Kind {
     /// None is carried out yet.
-    pub(crate) fn new(context: Arc<Context>) -> Kind {
+    pub(crate) fn new(context: Arc<PromotionContext>) -> Kind {
         Kind { context, following: Mutex::default() }
     }
 
@@ -77,7 +78,7 @@ impl Hearer for Kind {
     const READS: &'static [fn() -> Gvk] = surroundings::KINDS;
 
     fn context(&self) -> &Arc<Context> {
-        &self.context
+        &self.context.shared
     }
 
     fn following(&self, change: &Change) -> Vec<Key> {

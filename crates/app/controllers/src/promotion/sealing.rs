@@ -11,7 +11,8 @@ use kube::Api;
 use kube::api::PostParams;
 use tokio::sync::OnceCell;
 
-use crate::{Context, Shards};
+use super::context::PromotionContext;
+use crate::Shards;
 
 /// The name of the Secret.
 const NAME: &str = "kardinal-seal-key";
@@ -24,11 +25,11 @@ pub(crate) struct Sealing {
     key: OnceCell<Key>,
 }
 
-impl Context {
+impl PromotionContext {
     /// The key that verifications are sealed with; else why it cannot be had now.
     pub(crate) async fn key(&self) -> Result<&Key, String> {
-        let is_agent = matches!(self.promotion.shards, Shards::Only(_));
-        let read = self.promotion.sealing.key.get_or_try_init(|| read_or_make(&self.client, is_agent)).await;
+        let is_agent = matches!(self.shards, Shards::Only(_));
+        let read = self.sealing.key.get_or_try_init(|| read_or_make(&self.client, is_agent)).await;
         read.map_err(|error| {
             format!("the Secret `{NAME}` in namespace `{SYSTEM_NAMESPACE}` cannot be had: {error}")
         })
@@ -37,8 +38,8 @@ impl Context {
 
 async fn read_or_make(client: &kube::Client, is_agent: bool) -> Result<Key, String> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
-    let told = |error: kube::Error| error.to_string();
-    if let Some(found) = secrets.get_opt(NAME).await.map_err(told)? {
+    let message = |error: kube::Error| error.to_string();
+    if let Some(found) = secrets.get_opt(NAME).await.map_err(message)? {
         return read(&found);
     }
     if is_agent {
@@ -50,7 +51,7 @@ async fn read_or_make(client: &kube::Client, is_agent: bool) -> Result<Key, Stri
         let spaces: Api<Namespace> = Api::all(client.clone());
         let created = spaces.create(&PostParams::default(), &space).await;
         if !answers(&created, 409) {
-            created.map_err(told)?;
+            created.map_err(message)?;
         }
         made = secrets.create(&PostParams::default(), &new()).await;
     }
@@ -58,7 +59,7 @@ async fn read_or_make(client: &kube::Client, is_agent: bool) -> Result<Key, Stri
     if answers(&made, 409) {
         made = secrets.get(NAME).await;
     }
-    read(&made.map_err(told)?)
+    read(&made.map_err(message)?)
 }
 
 fn answers<T>(result: &Result<T, kube::Error>, code: u16) -> bool {

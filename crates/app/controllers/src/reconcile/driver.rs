@@ -6,8 +6,8 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 use kardinal_cluster::{Change, PerNamespace, Queue};
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -45,6 +45,9 @@ pub(crate) struct Route {
     pub(crate) pace: SignedDuration,
 }
 
+/// The right to make a pass, until it is dropped.
+pub(crate) type Turn = Option<OwnedSemaphorePermit>;
+
 /// How long an object rests after a bug ended its pass.
 const AFTER_A_BUG: SignedDuration = SignedDuration::from_mins(1);
 
@@ -58,6 +61,9 @@ pub(crate) trait Controller: Send + Sync + 'static {
 
     /// The objects that have to look at a change.
     fn route(&self, change: &Change) -> Route;
+
+    /// Waits until a pass may begin that would keep others waiting. Whoever waits here takes no place in the namespace.
+    fn turn(&self, key: &Key) -> impl Future<Output = Turn> + Send;
 
     /// One pass over one object: observe → check → plan → act → report.
     fn pass(&self, key: &Key) -> impl Future<Output = Next> + Send;
@@ -135,19 +141,23 @@ async fn dispatch<C: Controller>(
     (stop, cut): (CancellationToken, CancellationToken),
     tasks: TaskTracker,
 ) {
-    let turns = PerNamespace::default();
+    let places = PerNamespace::default();
     loop {
         let key = tokio::select! {
             () = stop.cancelled() => return,
             key = driver.queue.next() => key,
         };
         let (driver, stop, cut) = (driver.clone(), stop.clone(), cut.clone());
-        let turn: Arc<Semaphore> = turns.get(&key.0, || Semaphore::new(limit.max(1)));
+        let place: Arc<Semaphore> = places.get(&key.0, || Semaphore::new(limit.max(1)));
         tasks.spawn(async move {
-            let _turn = tokio::select! {
+            let turns = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                turn = turn.acquire_owned() => turn,
+                turns = take_turns(&driver.controller, &key, place) => turns,
+            };
+            let _turns = match turns {
+                Ok(turns) => turns,
+                Err(next) => return end(&driver, key, next),
             };
             driver.queue.begin(&key);
             // A pass needs much room, and thousands may wait for their turn: it is made when that has come.
@@ -161,9 +171,27 @@ async fn dispatch<C: Controller>(
     }
 }
 
-/// One pass over one object, and when it is looked at again.
+/// Waits until a pass may begin. The turn that the kind asks for comes first: many that wait for the same one must not take
+/// the places that others of the namespace could use meanwhile.
+async fn take_turns<C: Controller>(
+    controller: &C,
+    key: &Key,
+    place: Arc<Semaphore>,
+) -> Result<(Turn, Turn), Next> {
+    let turn = survive(controller, key, controller.turn(key)).await?;
+    // Nobody closes it.
+    Ok((turn, place.acquire_owned().await.ok()))
+}
+
+/// One pass over one object.
 async fn once<C: Controller>(driver: &Driver<C>, key: Key) {
-    match survive(&driver.controller, &key).await {
+    let next = survive(&driver.controller, &key, driver.controller.pass(&key)).await;
+    end(driver, key, next.unwrap_or_else(|next| next));
+}
+
+/// Ends the work on an object, and says when it is looked at again.
+fn end<C: Controller>(driver: &Driver<C>, key: Key, next: Next) {
+    match next {
         Next::Now => driver.queue.add(key.clone()),
         Next::At(wake) => driver.queue.wake_at(key.clone(), Some(wake)),
         Next::OnChange => driver.queue.wake_at(key.clone(), None),
@@ -176,10 +204,13 @@ async fn once<C: Controller>(driver: &Driver<C>, key: Key) {
     driver.queue.done(&key);
 }
 
-/// One pass, of which a bug ends only this one: it is told, and the object is looked at afresh after a while.
-async fn survive<C: Controller>(controller: &C, key: &Key) -> Next {
-    let pass = AssertUnwindSafe(controller.pass(key)).catch_unwind().await;
-    pass.unwrap_or_else(|_| {
+/// Work on an object, of which a bug ends only this: it is told, and the object is looked at afresh after a while.
+async fn survive<C: Controller, T>(
+    controller: &C,
+    key: &Key,
+    work: impl Future<Output = T>,
+) -> Result<T, Next> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|_| {
         tracing::error!(kind = C::KIND, namespace = %key.0, name = %key.1, "a bug ended the pass; please report what stands above");
         controller.forget(key);
         Next::At(controller.context().clock.now() + AFTER_A_BUG)

@@ -10,8 +10,8 @@ use kardinal_cluster::{Change, View};
 use kardinal_object::Gvk;
 use kardinal_planner::sentence::{Plan, Report};
 use serde::Serialize;
-use tokio::sync::OwnedSemaphorePermit;
 
+pub(crate) use super::driver::Turn;
 use super::driver::{self, Key, Next, Route};
 use super::objects::{self, gvk, lock};
 use super::routes::{self, Hearer};
@@ -50,7 +50,7 @@ pub(crate) trait Kind: Hearer {
         None
     }
 
-    /// Waits until a pass may begin that would keep others waiting.
+    /// Waits until a pass may begin that would keep others waiting. The object may be another one when it begins.
     fn turn(&self, _: &Key, _: &Remembered<Self::Memory>) -> impl Future<Output = Turn> + Send {
         std::future::ready(None)
     }
@@ -109,9 +109,6 @@ pub(crate) trait Kind: Hearer {
     /// The object is gone.
     fn forget(&self, _: &Key) {}
 }
-
-/// The right to make a pass, until it is dropped.
-pub(crate) type Turn = Option<OwnedSemaphorePermit>;
 
 /// What is told where nothing was done: the status, and its transitions once it is written.
 pub(crate) fn as_planned<E, S>(plan: Plan<E, S>) -> Report<S> {
@@ -298,6 +295,10 @@ impl<K: Kind> driver::Controller for Controller<K> {
         routes::route(&self.kind, &self.memories, change)
     }
 
+    async fn turn(&self, key: &Key) -> Turn {
+        self.kind.turn(key, &self.memories.of_object(key, &self.uid(key))).await
+    }
+
     async fn pass(&self, key: &Key) -> Next {
         let remembered = self.memories.of_object(key, &self.uid(key));
         let now = self.kind.context().clock.now();
@@ -305,7 +306,6 @@ impl<K: Kind> driver::Controller for Controller<K> {
         if rests.is_some_and(|until| until > now) {
             return Next::at(rests);
         }
-        let _turn = self.kind.turn(key, &remembered).await;
         self.sentence(key, &remembered).await.unwrap_or_else(|next| next)
     }
 

@@ -174,4 +174,4 @@ impl<K: Hearer> Pace<K> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

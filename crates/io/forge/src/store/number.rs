@@ -13,39 +13,35 @@ const LENGTH_LIMIT: u64 = 256;
 /// What every reader of an object still takes for a whole number.
 const LARGEST: u64 = 1 << 53;
 
-/// What is kept: a line with the number, and one with the uid of whoever was given it.
-#[derive(Default)]
-struct Kept {
-    highest: u64,
-    given_to: Option<String>,
+/// The number that was given last in a repository, which is the highest one: a line with it, and one with the uid of whoever
+/// was given it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LastNumber {
+    /// The number; 0 where none was given yet.
+    pub number: u64,
+    /// The uid of the pull request, if that is known.
+    pub given_to: Option<String>,
 }
 
 impl Store {
-    /// The highest number that a pull request of a repository ever had; `known` is one of them. It is kept beside the
-    /// repository, whose own folder may be replaced.
-    pub fn highest_number(&self, namespace: &str, name: &str, known: u64) -> Result<u64, Error> {
-        let file = self.number_file(namespace, name)?;
-        let kept = read(&file)?.highest;
-        if kept < known {
-            self.keep(&file, &format!("{known}\n"))?;
-        }
-        Ok(kept.max(known))
+    /// The number that was given last, even if its pull request is gone. It is kept beside the repository, whose own folder
+    /// may be replaced.
+    pub fn last_number(&self, namespace: &str, name: &str) -> Result<LastNumber, Error> {
+        read(&self.number_file(namespace, name)?)
     }
 
     /// Keeps that a pull request is given a number, before anybody is told. One that is lower than another that was given
     /// is on record by that. Whoever gives the numbers of a repository does so one after the other.
     pub fn give_number(&self, namespace: &str, name: &str, number: u64, uid: &str) -> Result<(), Error> {
+        if number > LARGEST {
+            let why = format!("`{number}` is no number of a pull request: {LARGEST} is the last one");
+            return Err(Error::Problem(why));
+        }
         let file = self.number_file(namespace, name)?;
-        if read(&file)?.highest >= number {
+        if read(&file)?.number >= number {
             return Ok(());
         }
         self.keep(&file, &format!("{number}\n{uid}\n"))
-    }
-
-    /// The number that a pull request was given, as long as no other one was given a higher one.
-    pub fn given_number(&self, namespace: &str, name: &str, uid: &str) -> Result<Option<u64>, Error> {
-        let kept = read(&self.number_file(namespace, name)?)?;
-        Ok(kept.given_to.filter(|given_to| given_to == uid).map(|_| kept.highest))
     }
 
     fn number_file(&self, namespace: &str, name: &str) -> Result<PathBuf, Error> {
@@ -71,24 +67,33 @@ impl Store {
 }
 
 /// Nothing that is not a plain file with a number is believed; but what cannot be read now may hold one.
-fn read(file: &Path) -> Result<Kept, Error> {
+fn read(file: &Path) -> Result<LastNumber, Error> {
     let failed = |error| Error::fault("read the number of the last pull request", error);
     match file.symlink_metadata() {
         Ok(found) if found.is_file() => {}
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
-        _ => return Ok(Kept::default()),
+        _ => return Ok(LastNumber::default()),
     }
     let mut text = Vec::new();
     File::open(file).and_then(|file| file.take(LENGTH_LIMIT).read_to_end(&mut text)).map_err(failed)?;
     let mut lines = std::str::from_utf8(&text).unwrap_or_default().lines();
     let number = lines.next().and_then(|line| line.trim().parse().ok());
-    let Some(highest) = number.filter(|number| *number <= LARGEST) else { return Ok(Kept::default()) };
-    Ok(Kept { highest, given_to: lines.next().map(str::to_owned) })
+    let Some(number) = number.filter(|number| *number <= LARGEST) else { return Ok(LastNumber::default()) };
+    Ok(LastNumber { number, given_to: lines.next().map(str::to_owned) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn last(store: &Store, name: &str) -> (u64, Option<String>) {
+        let LastNumber { number, given_to } = store.last_number("default", name).unwrap();
+        (number, given_to)
+    }
+
+    fn given(number: u64, uid: &str) -> (u64, Option<String>) {
+        (number, Some(uid.to_owned()))
+    }
 
     #[test]
     fn a_number_never_goes_back() {
@@ -96,39 +101,49 @@ mod tests {
         let store = Store::new(folder.path());
         let path = store.create("default", "app.v2", "main").unwrap();
         store.create("default", "app", "main").unwrap();
-        let ask = |known| store.highest_number("default", "app.v2", known).unwrap();
-        assert_eq!((ask(0), ask(7), ask(0), ask(3)), (0, 7, 7, 7));
+        assert_eq!(last(&store, "app.v2"), (0, None));
+        assert!(store.give_number("default", "app.v2", LARGEST + 1, "a").is_err());
+        for (number, uid) in [(7, "a"), (3, "b"), (7, "c")] {
+            store.give_number("default", "app.v2", number, uid).unwrap();
+            assert_eq!(last(&store, "app.v2"), given(7, "a"), "after {number}");
+        }
         fs::remove_dir_all(&path).unwrap();
         let again = Store::new(folder.path());
         again.create("default", "app.v2", "main").unwrap();
-        assert_eq!(again.highest_number("default", "app.v2", 0), Ok(7));
-        assert_eq!(again.highest_number("default", "app", 0), Ok(0), "another repository has its own");
+        assert_eq!(last(&again, "app.v2"), given(7, "a"));
+        assert_eq!(last(&again, "app"), (0, None), "another repository has its own");
     }
 
     #[test]
-    fn nonsense_is_no_number() {
+    fn nonsense_is_no_number_and_looking_at_it_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path());
         let file = store.create("default", "app", "main").unwrap().with_extension("number");
         for text in ["", "x", "-1", "18446744073709551615", "9007199254740993", "1 1"] {
             fs::write(&file, text).unwrap();
-            assert_eq!(store.highest_number("default", "app", 2), Ok(2), "{text}");
+            assert_eq!(last(&store, "app"), (0, None), "{text}");
+            assert_eq!(fs::read_to_string(&file).unwrap(), text);
+            store.give_number("default", "app", 2, "a").unwrap();
+            assert_eq!(last(&store, "app"), given(2, "a"), "after {text}");
         }
     }
 
     #[test]
-    fn whoever_was_given_a_number_last_is_given_the_same_after_a_crash() {
+    fn whoever_was_given_a_number_last_is_known_after_a_crash() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path());
         store.create("default", "app", "main").unwrap();
-        let given = |uid| Store::new(folder.path()).given_number("default", "app", uid).unwrap();
-        assert_eq!(given("a"), None);
-        store.give_number("default", "app", 1, "a").unwrap();
-        assert_eq!((given("a"), given("b")), (Some(1), None));
-        store.give_number("default", "app", 2, "b").unwrap();
-        store.give_number("default", "app", 1, "a").unwrap();
-        assert_eq!((given("a"), given("b")), (None, Some(2)), "a number never goes back");
-        assert_eq!(store.highest_number("default", "app", 3), Ok(3));
-        assert_eq!((given("a"), given("b")), (None, None));
+        for (number, uid, expected) in [
+            (1, "a", given(1, "a")),
+            (2, "b", given(2, "b")),
+            (1, "a", given(2, "b")),
+            (3, "c", given(3, "c")),
+        ] {
+            store.give_number("default", "app", number, uid).unwrap();
+            assert_eq!(last(&Store::new(folder.path()), "app"), expected, "{number} to {uid}");
+        }
+        // Such a file was written before anybody kept to whom.
+        fs::write(folder.path().join("default/app.number"), "5\n").unwrap();
+        assert_eq!(last(&store, "app"), (5, None));
     }
 }

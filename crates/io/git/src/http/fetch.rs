@@ -9,7 +9,7 @@ use std::{
 use gix::ObjectId;
 
 use super::{
-    AGENT, Capabilities, Line,
+    AGENT, Capabilities, Line, one_line,
     pktline::{self, Band, Packet},
     reason, text,
 };
@@ -64,7 +64,7 @@ impl Line<'_> {
             let Packet::Line(line) = packet else { continue };
             let line = String::from_utf8_lossy(&line).trim_end().to_owned();
             if let Some(error) = line.strip_prefix("ERR ") {
-                return Err(Failure::fault(format!("{} answers: {error}", self.target.host())));
+                return Err(self.answered(error));
             }
             let mut words = line.split(' ');
             if let (Some(id), Some(name)) = (words.next(), words.next())
@@ -216,6 +216,7 @@ fn cut(error: &io::Error) -> Failure {
 }
 
 fn refused(error: &str) -> Failure {
+    let error = one_line(error);
     match error.rsplit_once("not our ref ") {
         Some((_, id)) => Failure::no_commit(format!("there is no commit `{id}` in the repository")),
         None => Failure::fault(format!("the remote does not send what was asked for: {error}")),

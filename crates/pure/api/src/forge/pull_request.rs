@@ -6,6 +6,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Wait;
+
 /// How somebody is called: on one line, since names stand in tables and messages.
 const PERSON: &str = r"^[^\x00-\x1f\x7f]+$";
 
@@ -302,6 +304,10 @@ pub struct PullRequestStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// What it waits for, the most important first. Empty when nothing is waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub waits: Vec<Wait>,
 }
 
 /// A file that a pull request changes.

@@ -5,6 +5,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Wait;
+
 /// The default branch when `defaultBranch` is absent.
 const DEFAULT_BRANCH: &str = "main";
 
@@ -80,4 +82,8 @@ pub struct RepositoryStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// What it waits for, the most important first. Empty when nothing is waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub waits: Vec<Wait>,
 }

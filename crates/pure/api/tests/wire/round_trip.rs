@@ -122,7 +122,8 @@ fn the_forge() {
     check::<Repository>(
         "{apiVersion: forge.kardinal.io/v1alpha1, kind: Repository, metadata: {name: a}, spec: {description: d, \
            defaultBranch: trunk, protectedBranches: [main, env/*]}, status: {observedGeneration: 1, \
-           cloneURL: 'http://127.0.0.1:1/git/default/a.git', head: abc}}",
+           cloneURL: 'http://127.0.0.1:1/git/default/a.git', head: abc, \
+           waits: [{on: action, reason: Refused, subject: {kind: Repository, name: a}, who: person, detail: d}]}}",
     );
     check::<PullRequest>(
         "{apiVersion: forge.kardinal.io/v1alpha1, kind: PullRequest, metadata: {name: a}, spec: {repository: a, \
@@ -133,7 +134,8 @@ fn the_forge() {
            desired: merged, mergedBy: alice, expectedHead: c}, \
            status: {observedGeneration: 1, number: 7, state: Merged, url: u, headCommit: c, baseCommit: d, \
            mergeable: true, mergeCommit: e, mergedAt: '2026-04-09T10:00:00Z', mergedBy: alice, \
-           closedAt: '2026-04-09T10:00:00Z', files: [{path: p, status: removed}], additions: 1, deletions: 2}}",
+           closedAt: '2026-04-09T10:00:00Z', files: [{path: p, status: removed}], additions: 1, deletions: 2, \
+           waits: [{on: pull-request, reason: Review, subject: {kind: PullRequest, name: 'PR #7', url: u}, who: person}]}}",
     );
 }
 

@@ -5,13 +5,14 @@ mod plan;
 mod report;
 #[cfg(test)]
 mod tests;
+pub mod why;
 
 use jiff::Timestamp;
 use kardinal_api::forge::{PullRequest, PullRequestFile, PullRequestStatus, Repository};
 
 use crate::sentence;
 
-pub use check::is_compared;
+pub use check::{is_compared, is_over};
 pub use plan::plan;
 pub use report::{has_merged, report};
 

@@ -5,6 +5,7 @@ mod plan;
 mod report;
 #[cfg(test)]
 mod tests;
+mod why;
 
 use jiff::Timestamp;
 use kardinal_api::forge::{Repository, RepositoryStatus};

@@ -71,7 +71,7 @@ impl GraphEnvironments {
     }
 }
 
-/// Reads the graph_environments from the steps of a Graph; nodes that the Graph leaves out do not count.
+/// The environments that the steps of a Graph promote to; nodes that the Graph leaves out do not count.
 pub fn graph_environments(graph: &Graph) -> GraphEnvironments {
     let excluded: BTreeSet<&str> = graph
         .status
@@ -80,7 +80,7 @@ pub fn graph_environments(graph: &Graph) -> GraphEnvironments {
         .filter(|node| node.state == NodeState::Excluded)
         .map(|node| node.id.as_str())
         .collect();
-    let mut graph_environments = GraphEnvironments::default();
+    let mut found = GraphEnvironments::default();
     for node in graph.spec.nodes.iter().filter(|node| !excluded.contains(node.id.as_str())) {
         let Some(template) = &node.template else { continue };
         if template.get("kind").and_then(Value::as_str) != Some("PromotionStep") {
@@ -88,12 +88,12 @@ pub fn graph_environments(graph: &Graph) -> GraphEnvironments {
         }
         match template.pointer("/spec/environment").and_then(Value::as_str) {
             Some(name) if !name.contains("${") && node.for_each.is_none() => {
-                graph_environments.environments.push(name.to_owned());
+                found.environments.push(name.to_owned());
             }
-            _ => graph_environments.open_ended = true,
+            _ => found.open_ended = true,
         }
     }
-    graph_environments
+    found
 }
 
 /// Copies what the steps say into the record of their Bundle. Nothing is ever lost: a step that is gone leaves its entry

@@ -16,7 +16,6 @@ use super::plan::phase_of;
 use super::siblings::{is_current, meant_for, successors};
 use super::why::reason::NEWER_ON_ITS_WAY;
 use super::{Effect, Plan, Route, Snapshot, failure, is_automatic_rollback, is_rollback, why};
-use crate::gate_context::Surroundings;
 use crate::intent;
 use crate::promotion_step::rollback_of;
 use kardinal_planner::condition::{self, NewCondition, Note, Truth};
@@ -108,7 +107,8 @@ pub(super) fn look_again(snapshot: &Snapshot<'_>, status: &BundleStatus) -> Opti
         return None;
     }
     let bundle = in_time(Bundle { status: Some(status.clone()), ..snapshot.bundle.clone() });
-    let around = Surroundings { others: snapshot.siblings().cloned().map(in_time).collect() };
+    let others = snapshot.siblings().cloned().map(in_time).collect();
+    let around = snapshot.around.clone().with_others(others);
     let snapshot = &Snapshot { bundle: &bundle, around: &around, ..*snapshot };
     let mut status = status.clone();
     let environments = &bundle.status.as_ref()?.environments;
@@ -120,19 +120,19 @@ pub(super) fn look_again(snapshot: &Snapshot<'_>, status: &BundleStatus) -> Opti
     };
     let names: Vec<&str> =
         to_bring_back(snapshot, pipeline, environments).into_iter().filter(waits).collect();
-    let (mut all, mut settled) = (Return::default(), Vec::new());
+    let (mut all, mut ended) = (Return::default(), Vec::new());
     if names.is_empty() {
-        settled.push((NOT_NEEDED, "no environment has failed with it any more".to_owned()));
+        ended.push((NOT_NEEDED, "no environment has failed with it any more".to_owned()));
     }
     for name in names {
         match no_more(snapshot, pipeline, name) {
-            Some(why) => settled.push(why),
+            Some(why) => ended.push(why),
             None => roll_back_one(snapshot, pipeline, (name, environments), &mut all),
         }
     }
     let new = all.condition().unwrap_or_else(|| {
         let notes = all.notes.iter().map(|note| (note.reason.as_str(), note.message.clone()));
-        let (reasons, messages): (Vec<&str>, Vec<String>) = notes.chain(settled).unzip();
+        let (reasons, messages): (Vec<&str>, Vec<String>) = notes.chain(ended).unzip();
         let reason = reasons.first().copied().unwrap_or(NOT_NEEDED).to_owned();
         NewCondition::new(PUT_OFF, Truth::False, reason, messages.join("; "))
     });

@@ -47,8 +47,8 @@ pub(super) fn of_step(
     entry: &EnvironmentStatus,
     step: Option<&PromotionStep>,
 ) -> Vec<Wait> {
-    let told = step.and_then(|step| Some((step, &step.status.as_ref()?.waits)));
-    match told {
+    let own = step.and_then(|step| Some((step, &step.status.as_ref()?.waits)));
+    match own {
         Some((step, waits)) if !waits.is_empty() => {
             waits.iter().map(|wait| in_time(environment, wait, step)).collect()
         }

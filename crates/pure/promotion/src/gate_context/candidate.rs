@@ -18,6 +18,15 @@ pub struct Surroundings {
     pub others: Vec<Bundle>,
 }
 
+impl Surroundings {
+    /// The same with these Bundles in place of the others.
+    #[must_use]
+    pub fn with_others(mut self, others: Vec<Bundle>) -> Surroundings {
+        self.others = others;
+        self
+    }
+}
+
 /// A Bundle that wants into an environment, and what gates see beside it.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {

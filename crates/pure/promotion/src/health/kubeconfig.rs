@@ -48,8 +48,8 @@ impl RemoteCluster {
             ("certificate-authority-data", self.certificate_authority.as_ref()),
             ("tls-server-name", self.tls_server_name.as_ref()),
         ];
-        let told = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?))));
-        let cluster: Map<String, Value> = told.collect();
+        let written = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?))));
+        let cluster: Map<String, Value> = written.collect();
         let user = match &self.login {
             Login::Token(token) => json!({"token": token}),
             Login::Certificate { certificate, key } => {

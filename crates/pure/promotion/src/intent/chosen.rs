@@ -76,8 +76,8 @@ mod tests {
             assert_eq!(name(wanted), Ok("two"));
         }
         let Err(Error::Unclear(problem)) = name("v1.5.0") else { panic!("two carry different things") };
-        let told = "bundle: several Bundles carry `v1.5.0` (name one of `three` and `v1.3.0`)";
-        assert_eq!(problem.to_string(), told);
+        let message = "bundle: several Bundles carry `v1.5.0` (name one of `three` and `v1.3.0`)";
+        assert_eq!(problem.to_string(), message);
         for nobody in ["", "v", "9.9.9", "vone", "1.3"] {
             let Err(Error::NotFound(problem)) = name(nobody) else { panic!("`{nobody}` is found") };
             assert_eq!(problem.message, format!("there is no Bundle `{nobody}`"));

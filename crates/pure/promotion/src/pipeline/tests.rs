@@ -118,7 +118,7 @@ fn a_pipeline_is_not_ready_between_two_environments() {
 
 fn check_condition(environments: &str, wanted: &str) {
     let mut pipeline = pipeline(environments);
-    let told = plan(&Snapshot {
+    let answer = plan(&Snapshot {
         pipeline: &pipeline,
         steps: &[],
         bundles: &[],
@@ -126,10 +126,10 @@ fn check_condition(environments: &str, wanted: &str) {
         missing: None,
         now: now(),
     });
-    let status = told.status.unwrap();
+    let status = answer.status.unwrap();
     let condition = &status.conditions[0];
     assert_eq!(format!("{} {}: {}", condition.status, condition.reason, condition.message), wanted);
-    assert_eq!((status.observed_generation, told.notes.len()), (Some(4), 1));
+    assert_eq!((status.observed_generation, answer.notes.len()), (Some(4), 1));
     pipeline.status = Some(status);
     let again = plan(&Snapshot {
         pipeline: &pipeline,
@@ -280,8 +280,8 @@ fn what_an_environment_has_stays_on_record_when_its_bundle_is_gone() {
             pipeline.status = Some(status);
         }
         let known = &pipeline.status.as_ref().unwrap().environments;
-        let told = known.iter().map(|one| format!("{} {} {}", one.environment, one.version, one.bundle));
-        (told.collect::<Vec<String>>(), plan.wake)
+        let rows = known.iter().map(|one| format!("{} {} {}", one.environment, one.version, one.bundle));
+        (rows.collect::<Vec<String>>(), plan.wake)
     };
     assert_eq!(pass(&mut pipeline, &[&old, &new], false, now()).0, ["prod 1.1.0 new"]);
     assert_eq!(pass(&mut pipeline, &[&old, &new, &back], false, now()).0, ["prod 1.0.0 back"]);
@@ -301,8 +301,8 @@ fn what_an_environment_has_stays_on_record_when_its_bundle_is_gone() {
     assert!(again.status.is_none(), "a steady Pipeline costs no write");
     // Of what arrives in the middle of a way, all is written down together.
     let next = bundle("next", "1.2.0", start);
-    let (told, wake) = pass(&mut pipeline, &[&old, &new, &next], true, now());
-    assert_eq!((told, wake), (vec!["prod 1.0.0 back".to_owned()], Timestamp::from_second(start + 5).ok()));
+    let (rows, wake) = pass(&mut pipeline, &[&old, &new, &next], true, now());
+    assert_eq!((rows, wake), (vec!["prod 1.0.0 back".to_owned()], Timestamp::from_second(start + 5).ok()));
     assert_eq!(
         pass(&mut pipeline, &[&old, &new, &next], true, wake.unwrap()),
         (vec!["prod 1.2.0 next".to_owned()], None)

@@ -163,10 +163,10 @@ fn title(gate: &PolicyGate) -> &str {
 fn withdrawn(gate: &PolicyGate, now: Timestamp) -> Verdict {
     let name = label_of(&gate.metadata, GATE_TEMPLATE_LABEL).unwrap_or_default();
     let status = gate.status.as_ref();
-    let told = status.and_then(|status| condition::find(&status.conditions, READY));
-    let is_told = told.is_some_and(|told| told.reason == DELETED);
+    let found = status.and_then(|status| condition::find(&status.conditions, READY));
+    let is_on_record = found.is_some_and(|found| found.reason == DELETED);
     let was_open = status.is_some_and(|status| status.ready == Some(true));
-    let until = status.filter(|_| is_told).and_then(|status| status.next_change_at);
+    let until = status.filter(|_| is_on_record).and_then(|status| status.next_change_at);
     let until = until.unwrap_or_else(|| whole_second(now.saturating_add(CERTAIN).unwrap_or(now)));
     let ready = was_open || until <= now;
     let reason = match ready {
@@ -183,8 +183,8 @@ fn withdrawn(gate: &PolicyGate, now: Timestamp) -> Verdict {
 
 /// Whether an instance has told that its gate is deleted and holds nobody any more.
 pub(crate) fn is_released(instance: &PolicyGate) -> bool {
-    let told = instance.status.as_ref().and_then(|status| condition::find(&status.conditions, READY));
-    told.is_some_and(|told| told.reason == DELETED && condition::is(told, Truth::True))
+    let found = instance.status.as_ref().and_then(|status| condition::find(&status.conditions, READY));
+    found.is_some_and(|found| found.reason == DELETED && condition::is(found, Truth::True))
 }
 
 /// The gate's spec with the overrides of its template.

@@ -205,9 +205,13 @@ fn templates_and_pauses_are_only_compiled() {
     // Stored before the schema refused it.
     let mut hasty = template(json!({}), "true");
     hasty.spec.recheck_interval = Some(kardinal_api::GoDuration::new("0s"));
-    let told = &look(&hasty, None, now).status.unwrap().conditions[0];
-    assert_eq!(told.status, "False");
-    assert!(told.message.starts_with("spec.recheckInterval: `0s` is too short"), "{}", told.message);
+    let condition = &look(&hasty, None, now).status.unwrap().conditions[0];
+    assert_eq!(condition.status, "False");
+    assert!(
+        condition.message.starts_with("spec.recheckInterval: `0s` is too short"),
+        "{}",
+        condition.message
+    );
 }
 
 #[test]
@@ -418,14 +422,14 @@ fn a_template_that_guards_nothing_says_so_when_it_is_written() {
         (found.map(|condition| (condition.status, condition.message)), plan.notes.len())
     };
     let ours = [&pipeline];
-    let told = |labels: Value, spec: Value, fragment: &str| {
+    let says = |labels: Value, spec: Value, fragment: &str| {
         let (condition, notes) = guards(labels, spec, &ours);
         let (status, message) = condition.unwrap();
         assert!(status == "False" && message.contains(fragment) && notes == 1, "{status} {message}");
     };
-    told(json!({}), json!({}), "`spec.appliesTo`");
-    told(json!({ "kardinal.io/applies-to": "prodd" }), json!({}), "`prodd`; there are `dev` and `prod`");
-    told(json!({}), json!({ "appliesToPaths": ["environments/live"] }), "`environments/live`");
+    says(json!({}), json!({}), "`spec.appliesTo`");
+    says(json!({ "kardinal.io/applies-to": "prodd" }), json!({}), "`prodd`; there are `dev` and `prod`");
+    says(json!({}), json!({ "appliesToPaths": ["environments/live"] }), "`environments/live`");
     for (labels, spec) in [
         (json!({ "kardinal.io/applies-to": "prod" }), json!({})),
         (json!({}), json!({ "appliesTo": ["nowhere", "dev"] })),

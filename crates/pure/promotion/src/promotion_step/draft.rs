@@ -3,11 +3,13 @@
 mod outputs;
 
 use jiff::Timestamp;
-use kardinal_api::kardinal::{Bundle, PromotionState, PromotionStepStatus, TaskState, TaskStatus};
+use kardinal_api::kardinal::{
+    Bundle, PromotionState, PromotionStep, PromotionStepStatus, TaskState, TaskStatus,
+};
 
 use super::check::{Checked, CheckedStep, Problem};
 use super::tasks::{Task, TaskKind};
-use super::{Barrier, Note, Plan, Snapshot, target, why};
+use super::{Barrier, Note, Plan, Snapshot, remedy, target, why};
 use crate::seal::Claim;
 use kardinal_planner::condition::{self, NewCondition, Truth};
 use kardinal_planner::why::{Wait, in_room, says_the_same};
@@ -264,7 +266,8 @@ impl<'a> Draft<'a> {
         self.warn_if_new(BLOCKED, message);
         // What a step has come to stays its message, even if clearing up after it is not permitted.
         if self.status.state != Some(PromotionState::Failed) {
-            self.wait([why::blocked(barrier, message)]);
+            let step = PromotionStep { status: Some(self.status.clone()), ..self.snapshot.step.clone() };
+            self.wait([why::blocked(barrier, message).basis(remedy::of(&step, barrier))]);
         }
     }
 

@@ -74,8 +74,8 @@ pub(super) fn evidence(snapshot: &Snapshot<'_>) -> Evidence {
         created.chain([snapshot.step.metadata.creation_timestamp.as_ref()]).flatten().map(|time| time.0);
     // What keeps the promotion after that is not the gates' doing.
     let opened = |gate: &PolicyGate| {
-        let told = gate.status.as_ref().and_then(|status| condition::find(&status.conditions, READY));
-        told.filter(|told| condition::is(told, Truth::True)).map(|told| told.last_transition_time.0)
+        let ready = gate.status.as_ref().and_then(|status| condition::find(&status.conditions, READY));
+        ready.filter(|ready| condition::is(ready, Truth::True)).map(|ready| ready.last_transition_time.0)
     };
     let until = snapshot.gates.values().map(|gate| opened(gate).unwrap_or(snapshot.now)).max();
     let until = until.unwrap_or(snapshot.now).min(snapshot.now);

@@ -59,15 +59,15 @@ pub(super) fn go_on_from_merge(
     bundle: &Bundle,
     found: &PullRequest,
 ) {
-    let told = format!("PR #{} was merged before this was written down", found.number);
+    let message = format!("PR #{} was merged before this was written down", found.number);
     let Some(merge) = draft.position(&TaskKind::WaitForMerge) else { return };
     for (index, _) in draft.tasks().iter().enumerate().take(merge).filter(|(_, task)| !is_call(task)) {
-        draft.complete(index, told.clone());
+        draft.complete(index, message.clone());
     }
     draft.set_output(draft::BRANCH, change::branch_of(snapshot.step));
     draft.set_output(draft::CHANGED, "true");
     draft.remember_bundle(bundle);
-    draft.enter(PromotionState::WaitingForMerge, [why::next(told)]);
+    draft.enter(PromotionState::WaitingForMerge, [why::next(message)]);
     pull_request::record_and_go_on(draft, snapshot, found);
 }
 
@@ -156,13 +156,13 @@ fn merged_meanwhile(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: &Pull
     let at = found.merged_at.unwrap_or(snapshot.now);
     let by = found.merged_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
     let environment = &snapshot.step.spec.environment;
-    let told = format!(
+    let message = format!(
         "PR #{} was merged{by} at {at:.0} while this promotion came to its end: `{environment}` has the change, and its \
          health is not checked",
         found.number
     );
-    draft.warn("MergedMeanwhile", told.clone());
-    draft.add(told);
+    draft.warn("MergedMeanwhile", message.clone());
+    draft.add(message);
 }
 
 /// The step stays failed; what it had come to, the merge and what that has passed over are all on record.
@@ -179,19 +179,19 @@ fn merged_all_the_same(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, found: &P
     let merged = format!("merged into `{}`{by} at {at:.0} (PR #{})", found.base, found.number);
     let end = draft.status.message.clone().unwrap_or_else(|| "the promotion has failed".to_owned());
     // The words of a Bundle's record may tell it already. No seal covers words, so they silence no warning.
-    let (told, is_told) = match after_the_end {
+    let (sentence, is_known) = match after_the_end {
         true => {
-            let told = format!("all the same it was {merged}");
-            let is_told = end.contains(&told);
-            (told, is_told)
+            let sentence = format!("all the same it was {merged}");
+            let is_known = end.contains(&sentence);
+            (sentence, is_known)
         }
         false => (format!("it had been {merged}"), end.contains(&merged)),
     };
-    let told = if is_told { end } else { format!("{end}; {told}") };
+    let message = if is_known { end } else { format!("{end}; {sentence}") };
     if after_the_end {
-        draft.warn("MergedAfterTheEnd", told.clone());
+        draft.warn("MergedAfterTheEnd", message.clone());
     }
-    draft.add(told);
+    draft.add(message);
 }
 
 /// Whether the promotion had failed before this second, as far as its status tells. Forges tell times in whole seconds: of

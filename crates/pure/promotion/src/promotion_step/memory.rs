@@ -83,7 +83,14 @@ impl Memory {
             | Outcome::Blocked { .. }
             | Outcome::Conflict { .. }
             | Outcome::Refused { .. } => self.faults.saturating_add(1),
-            _ => 0,
+            Outcome::Done
+            | Outcome::Shown { .. }
+            | Outcome::Committed { .. }
+            | Outcome::PullRequest(_)
+            | Outcome::NoPullRequest
+            | Outcome::TaskAnswer { .. }
+            | Outcome::Held { .. }
+            | Outcome::Overtaken { .. } => 0,
         };
         if let Effect::Forge(ForgeEffect::SetCommitStatus { sha, state, .. }) = effect {
             self.learn_what_is_shown(sha, *state, outcome);
@@ -108,29 +115,58 @@ impl Memory {
     }
 
     fn learn_of_pull_request(&mut self, effect: &Effect, outcome: &Outcome) {
-        match (effect, outcome) {
+        match outcome {
             // It may be another step's.
-            (Effect::Forge(ForgeEffect::FindMerge { .. }), _) => {}
-            (_, Outcome::PullRequest(found)) => {
+            Outcome::PullRequest(_) if matches!(effect, Effect::Forge(ForgeEffect::FindMerge { .. })) => {}
+            Outcome::PullRequest(found) => {
                 self.pull_request = Some(found.clone());
                 self.has_no_pull_request = false;
                 self.heard_of_pull_request = true;
             }
-            (Effect::Forge(ForgeEffect::FindPullRequest { .. }), Outcome::NoPullRequest) => {
+            Outcome::NoPullRequest
+                if matches!(effect, Effect::Forge(ForgeEffect::FindPullRequest { .. })) =>
+            {
                 self.has_no_pull_request = true;
             }
             // A definite no changes nothing: reading again would only take back what was just written down.
-            (_, Outcome::Blocked { .. } | Outcome::Conflict { certain: true, .. }) => {}
-            (
-                Effect::Forge(ForgeEffect::ClosePullRequest { .. } | ForgeEffect::MergePullRequest { .. }),
-                _,
-            ) => self.pull_request = None,
-            // Its branch has moved, or the forge had not compared it when it was read.
-            (Effect::Git(GitEffect::Commit(order)), _) if order.replaces.is_some() => {
-                self.pull_request = None
+            Outcome::Blocked { .. } | Outcome::Conflict { certain: true, .. } => {}
+            Outcome::Done
+            | Outcome::Shown { .. }
+            | Outcome::Committed { .. }
+            | Outcome::NoPullRequest
+            | Outcome::Absent { .. }
+            | Outcome::TaskAnswer { .. }
+            | Outcome::Held { .. }
+            | Outcome::Overtaken { .. }
+            | Outcome::Conflict { certain: false, .. }
+            | Outcome::Refused { .. }
+            | Outcome::Fault { .. } => {
+                if outdates_pull_request(effect) {
+                    self.pull_request = None;
+                }
             }
-            _ => {}
         }
+    }
+}
+
+/// Whether the pull request may be another one than was read, once an effect was tried.
+fn outdates_pull_request(effect: &Effect) -> bool {
+    match effect {
+        Effect::Forge(ForgeEffect::ClosePullRequest { .. } | ForgeEffect::MergePullRequest { .. }) => true,
+        // Its branch has moved, or the forge had not compared it when it was read.
+        Effect::Git(GitEffect::Commit(order)) => order.replaces.is_some(),
+        Effect::Forge(
+            ForgeEffect::OpenPullRequest(_)
+            | ForgeEffect::ReadPullRequest { .. }
+            | ForgeEffect::UpdatePullRequest { .. }
+            | ForgeEffect::CommentPullRequest { .. }
+            | ForgeEffect::FindPullRequest { .. }
+            | ForgeEffect::FindMerge { .. }
+            | ForgeEffect::SetCommitStatus { .. },
+        )
+        | Effect::Git(GitEffect::DeleteBranch { .. })
+        | Effect::Step(_)
+        | Effect::CallTask(_) => false,
     }
 }
 
@@ -139,6 +175,14 @@ fn is_answer(outcome: &Outcome, faults: u32) -> bool {
     match outcome {
         Outcome::Done | Outcome::Shown { .. } | Outcome::Refused { .. } => true,
         Outcome::Blocked { .. } => faults >= BLOCKED_ATTEMPTS_MAX,
-        _ => false,
+        Outcome::Committed { .. }
+        | Outcome::PullRequest(_)
+        | Outcome::NoPullRequest
+        | Outcome::Absent { .. }
+        | Outcome::TaskAnswer { .. }
+        | Outcome::Held { .. }
+        | Outcome::Overtaken { .. }
+        | Outcome::Conflict { .. }
+        | Outcome::Fault { .. } => false,
     }
 }

@@ -78,11 +78,11 @@ pub(super) fn skip_the_merge(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>) {
 /// Goes on without tasks of these kinds: the base has the change already.
 pub(super) fn skip(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, kinds: &[TaskKind]) {
     draft.status.promoted_at = Some(snapshot.now);
-    let told = format!("`{}` already has this version", change::base_branch(snapshot.step));
+    let message = format!("`{}` already has this version", change::base_branch(snapshot.step));
     for (index, _) in draft.tasks().iter().enumerate().filter(|(_, task)| kinds.contains(&task.kind)) {
-        draft.complete(index, format!("not needed: {told}"));
+        draft.complete(index, format!("not needed: {message}"));
     }
-    draft.advance(&told);
+    draft.advance(&message);
 }
 
 /// Somebody has said no: who and when stays on record.
@@ -94,10 +94,10 @@ fn rejected(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, pull_request: &PullR
     draft.status.rejected_by.clone_from(&pull_request.closed_by);
     let (number, environment) = (pull_request.number, &snapshot.step.spec.environment);
     let by = pull_request.closed_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
-    let told = format!(
+    let message = format!(
         "PR #{number} was closed without merging{by} at {at:.0}, which rejects this Bundle for `{environment}`"
     );
-    draft.fail(None, told);
+    draft.fail(None, message);
 }
 
 /// Writes down what is known of a pull request.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::check::Checked;
 use super::draft::{self, Draft, output};
 use super::tasks::TaskKind;
-use super::{Barrier, Plan, Snapshot, change, gates, promoted_commit, why};
+use super::{Plan, Snapshot, change, gates, promoted_commit, why};
 
 use crate::health::{self, Adapter, Baseline, Expected, HealthFacts, Unknown, Verdict};
 
@@ -91,13 +91,13 @@ pub(super) fn plan(snapshot: &Snapshot<'_>, checked: &Checked) -> Plan {
             draft.advance(&reason);
         }
         Verdict::Unproven(reason) if snapshot.now >= deadline => {
-            let told = format!("not proven: {reason}");
+            let message = format!("not proven: {reason}");
             if let Some(index) = health_task(&draft) {
-                draft.complete(index, told.clone());
+                draft.complete(index, message.clone());
             }
             draft.not_proven(&reason);
             draft.status.evidence.get_or_insert_default().not_proven = Some(reason);
-            draft.advance(&told);
+            draft.advance(&message);
         }
         Verdict::Unproven(reason) => {
             let counts = Some(Ending::Counts(deadline));
@@ -131,9 +131,9 @@ fn soon(snapshot: &Snapshot<'_>, after: SignedDuration) -> Timestamp {
 fn unknown(mut draft: Draft<'_>, why: &Unknown) -> Plan {
     let wake = soon(draft.snapshot(), LOOK_AGAIN);
     match why {
-        Unknown::Problem(problem) => {
+        Unknown::Problem { message, barrier } => {
             draft.reachable();
-            draft.block(Barrier::Other, problem);
+            draft.block(*barrier, message);
         }
         Unknown::Unreachable { why, code } => {
             draft.unblock();

@@ -126,10 +126,10 @@ mod tests {
         ];
         assert_eq!(changed(one("1"), one("2")), all);
         let nothing = json!({"artifacts": {}});
-        let told = compare(&bundle("from", nothing.clone()), &bundle("to", nothing));
+        let answer = compare(&bundle("from", nothing.clone()), &bundle("to", nothing));
         let kind = Some("image".to_owned());
         let only = Difference { what: "type".to_owned(), from: kind.clone(), to: kind, changed: false };
-        assert_eq!(told, [only]);
+        assert_eq!(answer, [only]);
     }
 
     #[test]
@@ -138,8 +138,8 @@ mod tests {
         assert_eq!(diff(&all, "one", "two").unwrap().len(), 1);
         for (from, to) in [("one", "x"), ("x", "one")] {
             let Err(Error::NotFound(problem)) = diff(&all, from, to) else { panic!("`x` is found") };
-            let told = "bundle: there is no Bundle `x` (the newest are `one` and `two`)";
-            assert_eq!(problem.to_string(), told);
+            let message = "bundle: there is no Bundle `x` (the newest are `one` and `two`)";
+            assert_eq!(problem.to_string(), message);
         }
     }
 }

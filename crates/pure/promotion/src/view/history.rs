@@ -121,7 +121,7 @@ fn past(bundles: &[Bundle]) -> Vec<Past> {
         let at = came(bundle, environment).max(rejected_at);
         Reverse((is_under_way(bundle, environment), at, created_at(&bundle.metadata)))
     });
-    let told = |(bundle, environment, record): (&Bundle, &String, &EnvironmentStatus)| Past {
+    let row = |(bundle, environment, record): (&Bundle, &String, &EnvironmentStatus)| Past {
         bundle: name_of(&bundle.metadata).to_owned(),
         version: crate::gate_context::version(&bundle.spec),
         environment: environment.clone(),
@@ -130,7 +130,7 @@ fn past(bundles: &[Bundle]) -> Vec<Past> {
         not_proven: not_proven(record),
         record: record.clone(),
     };
-    all.into_iter().map(told).collect()
+    all.into_iter().map(row).collect()
 }
 
 /// A Bundle that was superseded leaves its last state behind, which is not what it is in.

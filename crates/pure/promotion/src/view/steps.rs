@@ -190,13 +190,13 @@ mod tests {
             ..World::of(&pipeline, "2026-04-09T10:05:00Z".parse().unwrap())
         };
         let seen = super::steps(&world, Some("one")).unwrap();
-        let told: Vec<(&str, &str, Option<&str>, Option<&str>)> = seen
+        let rows: Vec<(&str, &str, Option<&str>, Option<&str>)> = seen
             .rows
             .iter()
             .map(|row| (row.environment.as_str(), row.kind.as_str(), row.name.as_deref(), row.state))
             .collect();
         assert_eq!(
-            told,
+            rows,
             [
                 ("dev", "gate", Some("soak"), Some("FAIL")),
                 ("dev", "step", Some("one-dev"), Some("Pending")),

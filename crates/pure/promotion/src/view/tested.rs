@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::gates::gate_problems;
-use crate::gate_context::check_expression;
+use crate::gate_context::{check_expression, variables};
 use crate::intent::Error;
 
 /// One gate of a file, and what is wrong with it.
@@ -64,11 +64,21 @@ pub fn unusable(tested: &[TestedGate]) -> Option<Problem> {
     let problem =
         || Problem::new("spec.expression", format!("{count} of {} gates cannot be used", tested.len()));
     (count > 0).then(|| {
-        problem().hint(
-            "a gate that does not compile holds every promotion; the attributes are those of bundle, schedule, \
-             environment and previousBundle",
-        )
+        problem().hint(format!(
+            "a gate that does not compile holds every promotion; the attributes are those of {}",
+            readable()
+        ))
     })
+}
+
+/// All that gates may read, as text.
+fn readable() -> String {
+    let names: Vec<&str> = variables().collect();
+    match names.split_last() {
+        None => String::new(),
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+    }
 }
 
 impl TestedGate {
@@ -132,6 +142,8 @@ mod tests {
         assert_eq!(unusable(&[gate(&[])]), None);
         let wrong = unusable(&[gate(&[]), gate(&["x"]), gate(&["x", "y"])]).unwrap();
         assert_eq!(wrong.message, "2 of 3 gates cannot be used");
+        let known = "the attributes are those of bundle, schedule, environment and previousBundle";
+        assert!(wrong.hint.is_some_and(|hint| hint.ends_with(known)));
         assert_eq!(gate(&[]).render(), "f.yaml: g: ok\n");
         assert_eq!(gate(&["x", "y"]).render(), "f.yaml: g:\nx\ny\n");
     }

@@ -62,8 +62,8 @@ async fn pull_requests_made_at_the_same_time_get_different_numbers(world: &World
     let store = &world.workshop.forge.store;
     world
         .eventually("the numbers are kept with the repository", async || {
-            let highest = store.highest_number(&world.namespace, "missing", 0)?;
-            Ok(if highest == 10 { Ok(()) } else { Err(highest.to_string()) })
+            let last = store.last_number(&world.namespace, "missing")?.number;
+            Ok(if last == 10 { Ok(()) } else { Err(last.to_string()) })
         })
         .await?;
     ensure!(numbers(world, "missing").await? == before, "a number never changes");

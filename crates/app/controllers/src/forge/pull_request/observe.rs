@@ -7,12 +7,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kardinal_api::forge::{FileStatus, PullRequest, PullRequestFile, Repository};
 use kardinal_cluster::View;
 use kardinal_cluster::watches::Object;
-use kardinal_forge::{Comparison, Error, FileChange, FileDiff, Store};
+use kardinal_forge::{Comparison, Error, FileChange, FileDiff, LastNumber, Store};
 use kardinal_planner::forge::pull_request::{self as planner, Facts, Merge, Snapshot};
 use serde_json::Value;
 
-use super::numbers::{Given, Numbers};
-use super::{Kind, Memory};
+use super::issuer::Issuer;
+use super::{Given, Kind, Memory};
 use crate::Context;
 use crate::forge::{facets, look_again, on_disk, warn};
 use crate::reconcile::driver::{Key, Next};
@@ -27,10 +27,16 @@ pub(crate) struct Observation {
     repository: Option<Repository>,
     facts: Option<Facts>,
     refused: Option<String>,
-    known: Known,
+    issuer: Arc<Issuer>,
+    /// The numbers that others have.
     taken: Vec<u64>,
-    kept: Kept,
-    url_prefix: String,
+    /// The number that this one was given, as this process remembers it.
+    given: Option<u64>,
+    /// The number that was given last, as the disk has it; absent: it cannot be read.
+    last_number: Option<LastNumber>,
+    is_on_disk: bool,
+    merges: u32,
+    pages: String,
     now: Timestamp,
 }
 
@@ -47,6 +53,8 @@ impl Observed for Observation {
 impl Observation {
     /// What a decision is made from.
     pub(super) fn snapshot(&self) -> Snapshot<'_> {
+        let last = self.last_number.as_ref();
+        let own = last.filter(|last| last.given_to.as_deref() == Some(self.uid().as_str()));
         Snapshot {
             pull_request: &self.request,
             repository: self.repository.as_ref(),
@@ -54,19 +62,19 @@ impl Observation {
             refused: self.refused.as_deref(),
             numbers: planner::Numbers {
                 taken: &self.taken,
-                highest: self.kept.highest,
-                is_on_disk: self.kept.is_on_disk,
-                given: self.known.given.or(self.kept.given),
+                highest: last.map(|last| last.number),
+                is_on_disk: self.is_on_disk,
+                given: self.given.or(own.map(|last| last.number)),
             },
-            merges: self.known.merges,
-            url_prefix: &self.url_prefix,
+            merges: self.merges,
+            url_prefix: &self.pages,
             now: self.now,
         }
     }
 
     /// The pull request is given a number, which its status is about to say.
     pub(super) fn give(&self, number: u64) -> Given {
-        self.known.numbers.give(number);
+        self.issuer.give(number);
         Given { to: self.uid(), number }
     }
 
@@ -97,97 +105,92 @@ pub(super) async fn observe(
     let request: PullRequest = get(&view, &key.0, &key.1).ok_or(Next::Never)?;
     let place = (key.0.clone(), request.spec.repository.clone());
     // Another pull request may have had the name when the pass took its turn.
-    let known = recall(remembered, &request, &place).ok_or(Next::Now)?;
+    let (issuer, given, merges) = recall(remembered, &request, &place).ok_or(Next::Now)?;
     let has_number = request.status.as_ref().is_some_and(|status| status.number.is_some());
-    let taken = if has_number { Vec::new() } else { taken(&view, key, &known) };
+    let taken = if has_number { Vec::new() } else { taken(&view, key, &issuer, given) };
     let repository = get(&view, &place.0, &place.1);
     drop(view);
-    let on_disk = look(kind, &request, place).await;
-    let (facts, refused) = match on_disk.comparison {
+    let Disk { is_there, comparison, last_number } = look(kind, &request, place).await;
+    let (facts, refused) = match comparison {
         Ok(comparison) => (comparison.map(facts_of), None),
         Err(Error::Problem(message)) => (None, Some(message)),
         Err(Error::Fault(message)) => return Err(look_again(key, &message, now)),
     };
-    let kept = on_disk.kept.unwrap_or_else(|error| {
-        warn(key, &error.to_string());
-        Kept::default()
-    });
-    let (key, url_prefix) = (key.clone(), kind.local.url.replace("/git/", "/forge"));
-    Ok(Observation { key, request, repository, facts, refused, known, taken, kept, url_prefix, now })
+    let last_number = last_number.map_err(|error| warn(key, &error.to_string())).ok();
+    Ok(Observation {
+        key: key.clone(),
+        request,
+        repository,
+        facts,
+        refused,
+        issuer,
+        taken,
+        given,
+        last_number,
+        is_on_disk: is_there,
+        merges,
+        pages: kind.pages.clone(),
+        now,
+    })
 }
 
-/// What this process remembers.
-struct Known {
-    numbers: Arc<Numbers>,
-    /// The number that this pull request was given.
-    given: Option<u64>,
-    merges: u32,
-}
-
-/// What is remembered of exactly this pull request; nothing when the pass has the turn of another repository.
-fn recall(remembered: &Remembered<Memory>, request: &PullRequest, repository: &Key) -> Option<Known> {
+/// What is remembered of exactly this pull request: who gives numbers, the one that it was given, and how many merges were
+/// tried. Nothing when the pass has the turn of another repository.
+fn recall(
+    remembered: &Remembered<Memory>,
+    request: &PullRequest,
+    repository: &Key,
+) -> Option<(Arc<Issuer>, Option<u64>, u32)> {
     let memory = lock(remembered);
-    let numbers = memory.numbers.clone().filter(|numbers| numbers.repository == *repository)?;
+    let issuer = memory.issuer.clone().filter(|issuer| issuer.repository == *repository)?;
     let given = memory.given.as_ref().filter(|given| given.to == uid(request)).map(|given| given.number);
-    Some(Known { numbers, given, merges: memory.merges })
+    Some((issuer, given, memory.merges))
 }
 
 /// The numbers that others have, and the highest that this process gave: one whose write was not answered may be written.
-fn taken(view: &View, (namespace, name): &Key, known: &Known) -> Vec<u64> {
-    let given = if known.given.is_none() { known.numbers.highest() } else { None };
-    let facet = (facets::REPOSITORY, known.numbers.repository.1.clone());
+fn taken(view: &View, (namespace, name): &Key, issuer: &Issuer, given: Option<u64>) -> Vec<u64> {
+    let highest = if given.is_none() { issuer.highest() } else { None };
+    let facet = (facets::REPOSITORY, issuer.repository.1.clone());
     let all = view.kind(&gvk::<PullRequest>()).map(|all| all.filed(Some(namespace), facet));
     let others = all.into_iter().flatten().filter(|((_, other), _)| other != name);
     let number = |other: &Object| other.tree().pointer("/status/number").and_then(Value::as_u64);
-    others.filter_map(|(_, other)| number(other)).chain(given).collect()
+    others.filter_map(|(_, other)| number(other)).chain(highest).collect()
 }
 
-/// What there is on disk.
-struct OnDisk {
+/// What the disk says.
+struct Disk {
+    /// Whether the repository is there.
+    is_there: bool,
     /// What the two branches are to each other, unless they have no say any more or there is no repository.
     comparison: Result<Option<Comparison>, Error>,
-    kept: Result<Kept, Error>,
+    last_number: Result<LastNumber, Error>,
 }
 
-/// What is kept of numbers beside the repository.
-#[derive(Default)]
-struct Kept {
-    /// The highest one; absent: it cannot be read.
-    highest: Option<u64>,
-    /// The one that this pull request was given.
-    given: Option<u64>,
-    /// Whether the repository is there, so that more can be kept.
-    is_on_disk: bool,
-}
-
-async fn look(kind: &Kind, request: &PullRequest, (namespace, name): Key) -> OnDisk {
+async fn look(kind: &Kind, request: &PullRequest, (namespace, name): Key) -> Disk {
     let request = request.clone();
     let looked = on_disk(&kind.local.store, move |store| {
-        let is_on_disk = store.exists(&namespace, &name);
-        let is_compared = is_on_disk && planner::is_compared(&request);
-        Ok(OnDisk {
-            comparison: is_compared.then(|| compare(store, &namespace, &request)).transpose(),
-            kept: kept(store, (&namespace, &name), &uid(&request)).map(|kept| Kept { is_on_disk, ..kept }),
-        })
+        let is_there = store.exists(&namespace, &name);
+        let is_compared = is_there && planner::is_compared(&request);
+        let comparison = is_compared.then(|| compare(store, &namespace, &request)).transpose();
+        Ok(Disk { is_there, comparison, last_number: last_number(store, &namespace, &name) })
     });
-    looked.await.unwrap_or_else(|error| OnDisk { comparison: Err(error.clone()), kept: Err(error) })
+    let failed =
+        |error: Error| Disk { is_there: false, comparison: Err(error.clone()), last_number: Err(error) };
+    looked.await.unwrap_or_else(failed)
+}
+
+fn last_number(store: &Store, namespace: &str, name: &str) -> Result<LastNumber, Error> {
+    match store.last_number(namespace, name) {
+        // No repository can have that name, so nothing is kept of it.
+        Err(Error::Problem(_)) => Ok(LastNumber::default()),
+        read => read,
+    }
 }
 
 fn compare(store: &Store, namespace: &str, request: &PullRequest) -> Result<Comparison, Error> {
     let last_head = request.status.as_ref().and_then(|status| status.head_commit.as_deref());
     let spec = &request.spec;
     store.compare(namespace, &spec.repository, &spec.base, &spec.head, last_head)
-}
-
-fn kept(store: &Store, (namespace, name): (&str, &str), uid: &str) -> Result<Kept, Error> {
-    let highest = match store.highest_number(namespace, name, 0) {
-        Ok(highest) => highest,
-        // No repository can have that name, so nothing is kept of it.
-        Err(Error::Problem(_)) => return Ok(Kept { highest: Some(0), ..Kept::default() }),
-        Err(fault) => return Err(fault),
-    };
-    let given = store.given_number(namespace, name, uid)?;
-    Ok(Kept { highest: Some(highest), given, is_on_disk: false })
 }
 
 fn facts_of(seen: Comparison) -> Facts {

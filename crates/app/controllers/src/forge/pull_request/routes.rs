@@ -22,20 +22,27 @@ fn of_pull_request(heard: &Heard<'_, Kind>) -> Vec<Key> {
     let (before, now) = heard.both();
     let mut all = vec![heard.key()];
     if before.map(merge).unwrap_or_default() != now.map(merge).unwrap_or_default() {
-        all.extend(of(heard, &(heard.key().0, text(heard.object, "/spec/repository").to_owned())));
+        let repository = (heard.key().0, text(heard.object, "/spec/repository").to_owned());
+        all.extend(of(heard, &repository, facets::COMPARED));
     }
     all
 }
 
+/// When it comes to be on disk, or is there no more, also those that are over: their numbers are kept beside it.
 fn of_repository(heard: &Heard<'_, Kind>) -> Vec<Key> {
-    of(heard, &heard.key())
+    let is_on_disk = |repository| !text(repository, "/status/cloneURL").is_empty();
+    let (before, now) = heard.both();
+    let is_moved = before.is_some_and(is_on_disk) != now.is_some_and(is_on_disk);
+    of(heard, &heard.key(), if is_moved { facets::REPOSITORY } else { facets::COMPARED })
 }
 
 fn of_step(heard: &Heard<'_, Kind>) -> Vec<Key> {
-    pushed_to(heard, &heard.kind.local.url).map(|repository| of(heard, &repository)).unwrap_or_default()
+    pushed_to(heard, &heard.kind.local.url)
+        .map(|repository| of(heard, &repository, facets::COMPARED))
+        .unwrap_or_default()
 }
 
-/// The pull requests of a repository.
-fn of(heard: &Heard<'_, Kind>, (namespace, name): &Key) -> Vec<Key> {
-    keys::<PullRequest>(&heard.view(), Some(namespace), facets::REPOSITORY, name)
+/// The pull requests of a repository: all, or those that are not over.
+fn of(heard: &Heard<'_, Kind>, (namespace, name): &Key, facet: &'static str) -> Vec<Key> {
+    keys::<PullRequest>(&heard.view(), Some(namespace), facet, name)
 }

@@ -15,7 +15,7 @@ use kardinal_promotion::gate_context::Surroundings;
 use kardinal_promotion::seal::Key as SealKey;
 
 use super::{Kind, Memory, Refusal};
-use crate::Context;
+use crate::promotion::context::PromotionContext;
 use crate::promotion::surroundings::around;
 use crate::promotion::{access, facets};
 use crate::reconcile::driver::{Key, Next};
@@ -25,7 +25,7 @@ use crate::reconcile::pass::{Observed, Remembered, sight};
 /// Reads the Bundle and everything around it out of the watches, and looks for its commit when nothing can be decided
 /// without.
 pub(super) async fn observe(
-    context: &Arc<Context>,
+    context: &Arc<PromotionContext>,
     key: &Key,
     remembered: &Remembered<Memory>,
     before: Option<Observation>,
@@ -69,7 +69,7 @@ pub(crate) struct Observation {
     seal: Result<SealKey, String>,
     /// What was refused lately.
     refusal: Option<Refusal>,
-    context: Arc<Context>,
+    context: Arc<PromotionContext>,
     pub(super) now: Timestamp,
 }
 
@@ -77,7 +77,7 @@ impl Observation {
     fn of(
         view: &View,
         key: &Key,
-        context: &Arc<Context>,
+        context: &Arc<PromotionContext>,
         seal: Result<SealKey, String>,
     ) -> Option<Observation> {
         let (namespace, name) = key;
@@ -86,7 +86,7 @@ impl Observation {
         let pipeline: Option<Pipeline> = get(view, namespace, &pipeline_name);
         let around = around(view, namespace, &bundle);
         let namespaces: BTreeSet<&str> =
-            planner::searched(pipeline.as_ref(), namespace, &context.promotion.policy_namespaces).collect();
+            planner::searched(pipeline.as_ref(), namespace, &context.policy_namespaces).collect();
         let mut graphs: Vec<Graph> = list(view, namespace, facets::BUNDLE, name);
         for wanted in planner::graph_names(&bundle) {
             if !graphs.iter().any(|graph| graph.metadata.name.as_ref() == Some(&wanted)) {
@@ -129,7 +129,7 @@ impl Observation {
             gates: &self.gates.iter().collect::<Vec<_>>(),
             graphs: &self.graphs.iter().collect::<Vec<_>>(),
             steps: &self.steps.iter().collect::<Vec<_>>(),
-            policy_namespaces: &self.context.promotion.policy_namespaces,
+            policy_namespaces: &self.context.policy_namespaces,
             commit: &self.commit,
             key: self.seal.as_ref().map_err(String::as_str),
             now: self.now,
@@ -160,7 +160,7 @@ impl Observation {
 }
 
 /// Looks for a commit with the credentials of a step that will take it over.
-async fn look_for(context: &Context, namespace: &str, search: &Search) -> Commit {
+async fn look_for(context: &PromotionContext, namespace: &str, search: &Search) -> Commit {
     let Some(step) = search.steps.iter().find(|step| context.serves(step)) else { return Commit::Elsewhere };
     let remote = async { context.remote(&access::of_step(namespace, step)?).await };
     let remote = match remote.await {

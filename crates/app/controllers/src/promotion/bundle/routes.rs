@@ -2,8 +2,11 @@
 
 use jiff::SignedDuration;
 use kardinal_api::graph::Graph;
-use kardinal_api::kardinal::{BUNDLE_LABEL, Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionStep};
+use kardinal_api::kardinal::{
+    BUNDLE_LABEL, Bundle, PIPELINE_LABEL, Pipeline, PolicyGate, PromotionState, PromotionStep,
+};
 use kardinal_cluster::View;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::Kind;
@@ -68,12 +71,21 @@ fn pace_of_step(heard: &Heard<'_, Kind>) -> SignedDuration {
         // It has only been planned.
         (None, Some(_)) => return crate::PACE,
         (Some(_), Some(new)) => new,
-        _ => return SignedDuration::ZERO,
+        (Some(_) | None, None) => return SignedDuration::ZERO,
     };
-    let ended = match text(new, STATE) {
-        "Failed" => true,
-        "Verified" => has_arrived(&heard.view(), &heard.key().0, text(new, "/spec/bundleRef")),
-        _ => false,
+    let state = new.pointer(STATE).and_then(|state| PromotionState::deserialize(state).ok());
+    let ended = match state {
+        Some(PromotionState::Failed) => true,
+        Some(PromotionState::Verified) => {
+            has_arrived(&heard.view(), &heard.key().0, text(new, "/spec/bundleRef"))
+        }
+        Some(
+            PromotionState::Pending
+            | PromotionState::Promoting
+            | PromotionState::WaitingForMerge
+            | PromotionState::HealthChecking,
+        )
+        | None => false,
     };
     if ended { SignedDuration::ZERO } else { pace_of_others(heard) }
 }

@@ -44,16 +44,16 @@ struct Bench {
 
 impl Bench {
     async fn new() -> Bench {
+        Bench::with(Policy::machine(kardinal_reach::Hosts::default())).await
+    }
+
+    /// With what the operator permits to reach.
+    async fn with(policy: Policy) -> Bench {
         let own = Server::start(Options::default()).await.unwrap();
         let clock = Arc::new(Hands(watch::Sender::new("2026-04-14T14:00:00Z".parse().unwrap())));
         let (sender, changes) = mpsc::unbounded_channel();
-        let clusters = Clusters::new(
-            own.client("default"),
-            clock.clone(),
-            Policy::machine(kardinal_reach::Hosts::default()),
-            sender,
-            CancellationToken::new(),
-        );
+        let clusters =
+            Clusters::new(own.client("default"), clock.clone(), policy, sender, CancellationToken::new());
         Bench { own, clock, clusters, changes: tokio::sync::Mutex::new(changes) }
     }
 
@@ -112,7 +112,7 @@ async fn in_time<T>(what: &str, event: impl Future<Output = T>) -> T {
 
 fn problem(found: Result<Arc<Remote>, Unknown>) -> String {
     match found {
-        Err(Unknown::Problem(problem)) => problem,
+        Err(Unknown::Problem { message, .. }) => message,
         Err(Unknown::Unreachable { why, .. }) => panic!("unreachable: {why}"),
         Ok(_) => panic!("it was reached"),
     }
@@ -223,6 +223,43 @@ async fn a_kubeconfig_from_a_secret_runs_nothing_and_reads_no_file() {
     }
     assert!(!touched.exists(), "the command was run");
     assert!(stranger.accept().is_err(), "somebody called the stranger");
+}
+
+#[tokio::test]
+async fn what_keeps_us_from_a_cluster_is_told_with_the_way_to_mend_it() {
+    let leads_to = |server: &str| {
+        let config = json!({
+            "clusters": [{"name": "c", "cluster": {"server": server}}],
+            "users": [{"name": "u", "user": {"token": "it"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}], "current-context": "x",
+        });
+        json!({"stringData": {"kubeconfig": config.to_string()}})
+    };
+    let not_named = json!({
+        "metadata": {"annotations": {"kardinal.io/hosts": "other.example"}},
+        "stringData": leads_to("https://eu.example")["stringData"],
+    });
+    let bench = Bench::with(Policy::cluster(kardinal_reach::Hosts::parse("eu.example").unwrap())).await;
+    for (name, secret, expected) in [
+        ("none", None, Barrier::NotLetIn),
+        ("empty", Some(json!({"stringData": {"token": "it"}})), Barrier::NotLetIn),
+        ("unreadable", Some(json!({"stringData": {"kubeconfig": "{"}})), Barrier::Other),
+        ("elsewhere", Some(leads_to("https://us.example")), Barrier::HostNotAllowed),
+        ("here", Some(leads_to("https://127.0.0.1:6443")), Barrier::HostNotAllowed),
+        ("not-named", Some(not_named), Barrier::Other),
+    ] {
+        if let Some(mut secret) = secret {
+            secret["apiVersion"] = json!("v1");
+            secret["kind"] = json!("Secret");
+            let params = PatchParams::apply("test").force();
+            bench.secrets().patch(name, &params, &Patch::Apply(secret)).await.unwrap();
+        }
+        match bench.clusters.reach("default", name).await {
+            Err(Unknown::Problem { barrier, message }) => assert_eq!(barrier, expected, "{name}: {message}"),
+            Err(Unknown::Unreachable { why, .. }) => panic!("{name}: unreachable: {why}"),
+            Ok(_) => panic!("{name}: it was reached"),
+        }
+    }
 }
 
 #[tokio::test]

@@ -15,8 +15,8 @@ use kardinal_promotion::policy_gate::{self as planner, Authority, Place, Snapsho
 use kardinal_promotion::seal::Door;
 
 use super::Kind;
-use crate::Context;
 use crate::graph;
+use crate::promotion::context::PromotionContext;
 use crate::promotion::facets;
 use crate::promotion::surroundings::around;
 use crate::reconcile::driver::{Key, Next};
@@ -24,7 +24,7 @@ use crate::reconcile::objects::{get, gvk, list, list_all};
 use crate::reconcile::pass::{Observed, sight};
 
 /// Looks at a gate and where it stands, and finds out what is proven.
-pub(super) async fn observe(context: &Context, key: &Key) -> Result<Observation, Next> {
+pub(super) async fn observe(context: &PromotionContext, key: &Key) -> Result<Observation, Next> {
     let view = sight::<Kind>(context)?;
     let mut observation = Observation::of(&view, key, context).ok_or(Next::Never)?;
     drop(view);
@@ -61,8 +61,8 @@ pub(crate) struct Observation {
 }
 
 impl Observation {
-    fn of(view: &View, key: &Key, context: &Context) -> Option<Observation> {
-        let policy_namespaces = &context.promotion.policy_namespaces;
+    fn of(view: &View, key: &Key, context: &PromotionContext) -> Option<Observation> {
+        let policy_namespaces = &context.policy_namespaces;
         let (gate, place) = placed(view, &key.0, &key.1)?;
         let template = template(view, &gate);
         let bundle: Option<Bundle> = place.as_ref().and_then(|place| get(view, &key.0, &place.bundle));
@@ -88,15 +88,11 @@ impl Observation {
     }
 
     /// Finds out what is proven, when the gate shows one of the organisation's.
-    async fn consult(&mut self, context: &Context) -> Result<(), String> {
+    async fn consult(&mut self, context: &PromotionContext) -> Result<(), String> {
         let (Some(template), Some(bundle), Some(place)) = (&self.template, &self.bundle, &self.place) else {
             return Ok(());
         };
-        if !speaks_for_organisation(
-            template,
-            &context.promotion.policy_namespaces,
-            created_at(&bundle.metadata),
-        ) {
+        if !speaks_for_organisation(template, &context.policy_namespaces, created_at(&bundle.metadata)) {
             return Ok(());
         }
         let key = context.key().await?;

@@ -41,7 +41,7 @@ fn of_bundle(heard: &Heard<'_, Kind>) -> Vec<Key> {
 }
 
 fn of_pipeline(heard: &Heard<'_, Kind>) -> Vec<Key> {
-    templates(&heard.view(), heard.both(), &heard.kind.context.promotion.policy_namespaces)
+    templates(&heard.view(), heard.both(), &heard.kind.context.policy_namespaces)
 }
 
 /// The instances made from a template.

@@ -10,12 +10,12 @@ use kardinal_promotion::edit::{self, Directory, Replacement};
 use kardinal_promotion::promotion_step::{CommitOrder, Edit, ImageMove, MergeStrategy, image_moves};
 
 use super::render::{Changed, Renderer};
-use crate::Context;
 use crate::forges::Trouble;
+use crate::promotion::context::PromotionContext;
 
 /// Edits that are carried out on whatever tip the branch has.
 pub(super) struct Edits {
-    context: Arc<Context>,
+    context: Arc<PromotionContext>,
     namespace: String,
     remote: Remote,
     directory: Directory,
@@ -40,7 +40,12 @@ struct Files<'a> {
 }
 
 impl Edits {
-    pub(super) fn new(context: Arc<Context>, namespace: &str, remote: Remote, order: &CommitOrder) -> Edits {
+    pub(super) fn new(
+        context: Arc<PromotionContext>,
+        namespace: &str,
+        remote: Remote,
+        order: &CommitOrder,
+    ) -> Edits {
         let (namespace, directory) = (namespace.to_owned(), Directory::new(&order.directory));
         Edits { context, namespace, remote, directory, edits: order.edits.clone(), found: Mutex::default() }
     }
@@ -142,10 +147,8 @@ impl Edits {
                 files.merge(changes, *strategy, source_path.as_deref()).map_err(stop)?;
             }
             Edit::KustomizeBuild { output, .. } => {
-                let renderer = Renderer {
-                    program: self.context.promotion.kustomize.as_deref(),
-                    reach: &self.context.reach,
-                };
+                let renderer =
+                    Renderer { program: self.context.kustomize.as_deref(), reach: &self.context.reach };
                 let rendered = renderer.render(files.tree, &files.changed, files.directory.path()).await?;
                 let place = files.directory.place(output).map_err(stop)?;
                 files.write(place, rendered).map_err(stop)?;

@@ -23,6 +23,7 @@ use super::{Kind, Memory};
 use crate::Context;
 use crate::promotion::access;
 use crate::promotion::clusters::{Reached, unreachable};
+use crate::promotion::context::PromotionContext;
 use crate::promotion::facets;
 use crate::promotion::policy_gate::placed;
 use crate::promotion::surroundings::around;
@@ -236,7 +237,7 @@ struct Scene<'a> {
 
 /// Asks the organisation's gates, as long as their answer counts. Without the key nothing is known.
 fn ask(
-    context: &Context,
+    context: &PromotionContext,
     view: &View,
     seal: Result<&SealKey, &String>,
     scene: &Scene<'_>,
@@ -255,13 +256,13 @@ fn ask(
     if view.kind(&kind).is_none() {
         return Err("PolicyGates cannot be listed".to_owned());
     }
-    let policies = context.promotion.policy_namespaces.iter();
+    let policies = context.policy_namespaces.iter();
     let gates: Result<Vec<Vec<PolicyGate>>, String> =
         policies.map(|place| list_all(view, place, facets::BUNDLE, "")).collect();
     // One that cannot be read may be the one that is closed.
     let gates: Vec<PolicyGate> = gates?.into_iter().flatten().collect();
     let steps = || list(view, namespace, facets::BUNDLE, &step.spec.bundle_ref);
-    let (gates, policy_namespaces) = (gates.as_slice(), context.promotion.policy_namespaces.as_slice());
+    let (gates, policy_namespaces) = (gates.as_slice(), context.policy_namespaces.as_slice());
     let ground = Ground {
         step,
         bundle,
@@ -308,12 +309,12 @@ async fn look(
     let cluster = step.spec.health.as_ref().and_then(|health| health.cluster.as_deref());
     let remote = match cluster {
         None => None,
-        Some(secret) => match context.promotion.clusters.reach(&key.0, secret).await {
+        Some(secret) => match context.clusters.reach(&key.0, secret).await {
             Ok(remote) => Some(remote),
             Err(why) => return Ok(health::unknown(&step.spec, why)),
         },
     };
-    let watches = remote.as_ref().map_or(&context.promotion.workloads, |remote| &remote.watches);
+    let watches = remote.as_ref().map_or(&context.workloads, |remote| &remote.watches);
     let kinds = health::kinds(&step.spec);
     for one in &kinds {
         watches.ensure(one);
@@ -327,7 +328,7 @@ async fn look(
         Some(_) => chosen,
         None => match limit(context, &key.0, step, chosen) {
             Ok(chosen) => chosen,
-            Err(why) => return Ok(health::unknown(&step.spec, Unknown::Problem(why))),
+            Err(why) => return Ok(health::unknown(&step.spec, Unknown::problem(why))),
         },
     };
     // Listen first, then look: nothing that happens in between is missed.
@@ -361,13 +362,17 @@ async fn look(
 }
 
 /// Keeps what a step looks at on this cluster within the namespaces that it may see.
-fn limit(context: &Context, own: &str, step: &PromotionStep, chosen: Chosen) -> Result<Chosen, String> {
+fn limit(
+    context: &PromotionContext,
+    own: &str,
+    step: &PromotionStep,
+    chosen: Chosen,
+) -> Result<Chosen, String> {
     let pipelines = gvk::<Pipeline>();
     let view = context.watches.view([&pipelines]);
     let is_home =
         |namespace: &str| view.kind(&pipelines).is_some_and(|all| all.list(Some(namespace)).next().is_some());
-    let (environment, named) =
-        (step.spec.environment.as_str(), context.promotion.health_namespaces.as_deref());
+    let (environment, named) = (step.spec.environment.as_str(), context.health_namespaces.as_deref());
     Sight { own, environment, named, is_home: &is_home }.limit(chosen)
 }
 

@@ -83,7 +83,7 @@ fn of_step(heard: &Heard<'_, Kind>) -> Vec<Key> {
 fn of_gate(heard: &Heard<'_, Kind>) -> Vec<Key> {
     let (namespace, name) = heard.key();
     let mut all = steps(heard, Some(&namespace), facets::MOVING_PAST, &name);
-    if heard.kind.context.promotion.policy_namespaces.contains(&namespace) && asks_anew(heard.change) {
+    if heard.kind.context.policy_namespaces.contains(&namespace) && asks_anew(heard.change) {
         all.extend(steps(heard, None, facets::MOVING, ""));
     }
     for pipeline in frozen(heard.change) {

@@ -7,8 +7,8 @@ use kardinal_vcs::Barrier;
 use reqwest::header::HeaderValue;
 use serde::Deserialize;
 
-use crate::Context;
 use crate::forges::Trouble;
+use crate::promotion::context::PromotionContext;
 
 /// The longest answer that is read.
 const ANSWER_LIMIT: usize = 64 * 1024;
@@ -21,12 +21,12 @@ struct Answer {
 }
 
 /// Calls the task's URL. Redirects are not followed: the answer would come from somebody whom nobody named.
-pub(super) async fn call(context: &Context, namespace: &str, call: &TaskCall) -> Outcome {
+pub(super) async fn call(context: &PromotionContext, namespace: &str, call: &TaskCall) -> Outcome {
     let fault = |message: String| Outcome::Fault { message, retry: Retry::Soon };
     if let Err(refused) = context.reach.check_url(&call.url) {
         return Trouble::from(refused).into();
     }
-    let mut request = context.promotion.http.post(&call.url).json(&call.body);
+    let mut request = context.http.post(&call.url).json(&call.body);
     if let Ok(timeout) = call.timeout.try_into() {
         request = request.timeout(timeout);
     }

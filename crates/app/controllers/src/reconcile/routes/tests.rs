@@ -1,6 +1,6 @@
 //! Who hears what: a case for every row of every table.
 
-mod bench;
+pub(crate) mod bench;
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ fn a_graph(bundle: &str) -> Value {
 
 #[tokio::test]
 async fn pipelines_hear_of_themselves_their_steps_and_their_bundles() {
-    let mut bench = Bench::new(|context| pipeline::Kind { context }).await;
+    let mut bench = Bench::of_promotions(|context| pipeline::Kind { context }).await;
     bench
         .go_through(vec![
             ("itself", a_pipeline(5), &["team/app"]),
@@ -66,7 +66,7 @@ async fn pipelines_hear_of_themselves_their_steps_and_their_bundles() {
 
 #[tokio::test]
 async fn gates_hear_of_their_templates_their_bundles_and_pipelines() {
-    let mut bench = Bench::new(|context| policy_gate::Kind { context }).await;
+    let mut bench = Bench::of_promotions(|context| policy_gate::Kind { context }).await;
     bench
         .go_through(vec![
             ("a template", a_gate("soak", json!({}), "true"), &["team/soak"]),
@@ -84,7 +84,7 @@ async fn gates_hear_of_their_templates_their_bundles_and_pipelines() {
 
 #[tokio::test]
 async fn bundles_hear_of_newer_ones_and_of_what_promotes_them() {
-    let mut bench = Bench::new(|context| bundle::Kind { context }).await;
+    let mut bench = Bench::of_promotions(|context| bundle::Kind { context }).await;
     bench
         .go_through(vec![
             ("itself", a_bundle("v1"), &["team/v1"]),
@@ -140,6 +140,15 @@ fn a_pull_request(name: &str, repository: &str, status: Value) -> Value {
     object("PullRequest", name, json!({"spec": spec, "status": status}))
 }
 
+fn a_repository(status: Value) -> Value {
+    object("Repository", "app", json!({"spec": {}, "status": status}))
+}
+
+/// The status of a repository that is on disk.
+fn served(head: &str) -> Value {
+    json!({"cloneURL": "kardinal://forge/team/app.git", "head": head})
+}
+
 #[tokio::test]
 async fn repositories_hear_of_their_pull_requests_and_of_what_steps_push() {
     let folder = tempfile::tempdir().unwrap();
@@ -168,20 +177,31 @@ async fn pull_requests_hear_of_their_repository_of_merges_and_of_what_steps_push
     let mut bench = Bench::new(|context| forge::pull_request::Kind::new(context, local)).await;
     let both: &[&str] = &["team/p1", "team/p2"];
     let merged = json!({"state": "Merged", "mergeCommit": "c0ffee"});
+    let closed = |spec: Value| {
+        let mut request = a_pull_request("p1", "app", json!({"state": "Closed"}));
+        request["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        request
+    };
     bench
         .go_through(vec![
             ("itself", a_pull_request("p1", "app", json!({})), &["team/p1"]),
             ("another one", a_pull_request("p2", "app", json!({"number": 2})), &["team/p2"]),
             ("one of another repository", a_pull_request("q", "web", json!({})), &["team/q"]),
             ("a merge", a_pull_request("p2", "app", merged), both),
-            ("its repository", object("Repository", "app", json!({"spec": {}})), both),
+            ("its repository", a_repository(json!({})), &["team/p1"]),
+            ("it comes to be on disk: all numbers are kept there", a_repository(served("c0ffee")), both),
+            ("its head moves: no news for those that are over", a_repository(served("beef")), &["team/p1"]),
             ("a step", a_step("s", "v1", json!({"state": "Promoting"})), &[]),
-            ("a push", a_step("s", "v1", json!({"outputs": {"commit": "c0ffee"}})), both),
+            ("a push", a_step("s", "v1", json!({"outputs": {"commit": "c0ffee"}})), &["team/p1"]),
             (
                 "no push",
                 a_step("s", "v1", json!({"state": "Promoting", "outputs": {"commit": "c0ffee"}})),
                 &[],
             ),
+            ("given up", closed(json!({"desired": "closed"})), &["team/p1"]),
+            ("what happens is not its business", a_repository(served("cafe")), &[]),
+            ("wanted back", closed(json!({"desired": "open"})), &["team/p1"]),
+            ("it is", a_repository(served("beef")), &["team/p1"]),
         ])
         .await;
     bench.has_tried_everything(&["team/p1", "team/p2", "team/q"]);
@@ -189,7 +209,7 @@ async fn pull_requests_hear_of_their_repository_of_merges_and_of_what_steps_push
 
 #[tokio::test]
 async fn steps_hear_of_whatever_may_let_them_go_on() {
-    let mut bench = Bench::new(promotion_step::Kind::new).await;
+    let mut bench = Bench::of_promotions(promotion_step::Kind::new).await;
     let freeze = json!({"kardinal.io/freeze": "true", "kardinal.io/pipeline": "app"});
     let organisations =
         json!({"namespace": ORGANISATION, "spec": {"expression": "true", "appliesTo": ["prod"]}});

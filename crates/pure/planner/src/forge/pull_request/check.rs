@@ -4,13 +4,17 @@ use kardinal_api::forge::{Desired, PullRequest, PullRequestState};
 
 use super::{Merge, Snapshot};
 
-/// Whether the branches of a pull request still have a say. One that is merged, or given up and not wanted back, costs no
-/// further look at them.
+/// Whether the branches of a pull request still have a say. One that is over costs no further look at them.
 pub fn is_compared(pr: &PullRequest) -> bool {
-    match pr.status.as_ref().and_then(|status| status.state) {
-        Some(PullRequestState::Merged) => false,
-        Some(PullRequestState::Closed) => pr.spec.desired() != Desired::Closed,
-        Some(PullRequestState::Open) | None => true,
+    !is_over(pr.status.as_ref().and_then(|status| status.state), pr.spec.desired())
+}
+
+/// Whether it is merged, or given up and not wanted back.
+pub fn is_over(state: Option<PullRequestState>, desired: Desired) -> bool {
+    match state {
+        Some(PullRequestState::Merged) => true,
+        Some(PullRequestState::Closed) => desired == Desired::Closed,
+        Some(PullRequestState::Open) | None => false,
     }
 }
 

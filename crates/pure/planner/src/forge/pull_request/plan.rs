@@ -4,32 +4,39 @@ use kardinal_api::forge::Desired;
 use kardinal_object::whole_second;
 
 use super::check::{Standing, check};
-use super::report::status;
+use super::report::{self, status};
 use super::{Effect, Numbers, Plan, Snapshot};
 use crate::forge::RETRY;
 
 /// Who merges when nobody says so.
 const NOBODY: &str = "kardinal";
 /// So many merges are tried at once: a branch that moves each time is looked at again when it has moved once more.
-const MERGES_AT_ONCE: u32 = 3;
+pub(super) const MERGES_AT_ONCE: u32 = 3;
+/// What every reader of an object still takes for a whole number. Who can write a status can write a larger one, and none
+/// would be left for others.
+const LARGEST: u64 = 1 << 53;
 
 /// Decides what becomes of a pull request.
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let numbers = &snapshot.numbers;
-    let unreadable = numbers.highest.is_none().then(|| snapshot.now + RETRY);
-    let has_number = snapshot.pull_request.status.as_ref().and_then(|status| status.number);
-    let Some(number) = has_number.or_else(|| new_number(numbers)) else {
-        return Plan { wake: unreadable, ..Plan::default() };
-    };
     let standing = check(snapshot);
+    let wake = is_untold(snapshot, &standing).then(|| snapshot.now + RETRY);
+    let has_number = report::number(snapshot);
+    let Some(number) = has_number.or_else(|| new_number(numbers)) else {
+        return Plan { wake, ..Plan::default() };
+    };
     let (status, notes) = status(snapshot, &standing, number);
     let keep = is_kept_first(numbers, number).then_some(Effect::KeepNumber { number });
-    let plan = |effects: Vec<Effect>| Plan { wake: unreadable, ..Plan::in_order(effects) };
+    let plan = |effects: Vec<Effect>| {
+        let stages = if effects.is_empty() { Vec::new() } else { vec![effects] };
+        Plan { stages, wake, ..Plan::default() }
+    };
     match merge(snapshot, &standing, number) {
         // The number stands in the merge, so it has to be this pull request's before.
         Some(_) if has_number.is_none() => {
             Plan { status, wake: Some(snapshot.now), ..plan(keep.into_iter().collect()) }
         }
+        // Its own number is kept beside the merge: one does not wait for the other.
         merge => Plan { status, notes, ..plan(keep.into_iter().chain(merge).collect()) },
     }
 }
@@ -37,12 +44,22 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
 /// The number that a pull request gets. Where nobody knows which were given, it gets none.
 fn new_number(numbers: &Numbers<'_>) -> Option<u64> {
     let given = numbers.given.filter(|given| !numbers.taken.contains(given));
-    let highest = numbers.taken.iter().copied().chain(numbers.highest).max();
+    let known = numbers.taken.iter().copied().chain(numbers.highest);
+    let highest = known.filter(|number| *number < LARGEST).max();
     given.or_else(|| numbers.highest.and(highest).map(|highest| highest.saturating_add(1)))
 }
 
 fn is_kept_first(numbers: &Numbers<'_>, number: u64) -> bool {
-    numbers.is_on_disk && numbers.highest.is_some_and(|highest| highest < number)
+    numbers.is_on_disk && number <= LARGEST && numbers.highest.is_some_and(|highest| highest < number)
+}
+
+/// Whether nobody tells when it is better: the numbers cannot be read, or the repository is not on disk although its status
+/// says so.
+fn is_untold(snapshot: &Snapshot<'_>, standing: &Standing<'_>) -> bool {
+    let status = snapshot.repository.and_then(|repository| repository.status.as_ref());
+    let is_said_to_be_there = status.is_some_and(|status| status.clone_url.is_some());
+    let is_gone = matches!(standing, Standing::NoRepository { coming: true }) && is_said_to_be_there;
+    snapshot.numbers.highest.is_none() || is_gone
 }
 
 fn merge(snapshot: &Snapshot<'_>, standing: &Standing<'_>, number: u64) -> Option<Effect> {

@@ -5,7 +5,7 @@ use kardinal_api::forge::{MERGEABLE, PullRequestState, PullRequestStatus};
 use kardinal_object::whole_second;
 
 use super::check::Standing;
-use super::{Effect, Outcome, Plan, Snapshot};
+use super::{Effect, Outcome, Plan, Snapshot, why};
 use crate::condition::{NewCondition, Note, Truth};
 use crate::forge::RETRY;
 use crate::sentence::Report;
@@ -14,21 +14,37 @@ use crate::sentence::Report;
 const FILES_LIMIT: usize = 1000;
 
 /// What the status says after the effects of a plan.
-pub fn report(plan: Plan, done: &[(Effect, Outcome)]) -> Report<PullRequestStatus> {
-    let retry = |pause| Report { retry: Some(pause), ..Report::default() };
-    match done.last() {
-        Some((_, Outcome::Failed)) => retry(RETRY),
-        // What became of it is seen in the branches.
-        Some((Effect::Merge { .. }, Outcome::Done)) => retry(SignedDuration::ZERO),
-        Some((Effect::KeepNumber { .. }, Outcome::Done)) | None => {
-            Report { status: plan.status, notes: plan.notes, retry: None }
-        }
+pub fn report(snapshot: &Snapshot<'_>, plan: Plan, done: &[(Effect, Outcome)]) -> Report<PullRequestStatus> {
+    let later = |pause| Report { retry: Some(pause), ..Report::default() };
+    // What became of it is seen in the branches.
+    if has_merged(done) {
+        return later(SignedDuration::ZERO);
     }
+    // A number that others have seen is told although it could not be kept; a new one is not.
+    let is_in_the_way = |effect: &Effect| match effect {
+        Effect::Merge { .. } => true,
+        Effect::KeepNumber { .. } => number(snapshot).is_none(),
+    };
+    let failed: Vec<&Effect> = of(done, Outcome::Failed).collect();
+    if failed.iter().any(|effect| is_in_the_way(effect)) {
+        return later(RETRY);
+    }
+    let retry = (!failed.is_empty()).then_some(RETRY);
+    Report { status: plan.status, notes: plan.notes, retry }
 }
 
 /// Whether a merge was tried, and what became of it is to be seen.
 pub fn has_merged(done: &[(Effect, Outcome)]) -> bool {
-    matches!(done.last(), Some((Effect::Merge { .. }, Outcome::Done)))
+    of(done, Outcome::Done).any(|effect| matches!(effect, Effect::Merge { .. }))
+}
+
+fn of(done: &[(Effect, Outcome)], outcome: Outcome) -> impl Iterator<Item = &Effect> {
+    done.iter().filter(move |(_, came)| *came == outcome).map(|(effect, _)| effect)
+}
+
+/// The number that the status has already.
+pub(super) fn number(snapshot: &Snapshot<'_>) -> Option<u64> {
+    snapshot.pull_request.status.as_ref().and_then(|status| status.number)
 }
 
 /// The status, where it is another one than before, and its transition.
@@ -46,9 +62,10 @@ pub(super) fn status(
         observed_generation: generation,
         number: Some(number),
         url: Some(url(snapshot, number)),
-        conditions: vec![new.since(&old.conditions, generation, snapshot.now)],
         ..old.clone()
     };
+    status.waits = why::wait(snapshot, standing, &new, &status).into_iter().collect();
+    status.conditions = vec![new.since(&old.conditions, generation, snapshot.now)];
     standing.record(snapshot, &mut status);
     ((status != old).then_some(status), note.into_iter().collect())
 }

@@ -1,14 +1,16 @@
 //! Tables: what is observed on the left, what becomes of it on the right.
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kardinal_api::forge::{
     Desired, FileStatus, MERGEABLE, PullRequest, PullRequestFile, PullRequestSpec, PullRequestState,
-    PullRequestStatus, Repository, RepositorySpec,
+    PullRequestStatus, Repository, RepositorySpec, RepositoryStatus,
 };
 
 use super::{Effect, Facts, Merge, Numbers, Outcome, Plan, Snapshot, is_compared, plan, report};
 use crate::forge::RETRY;
 use crate::sentence::Report;
+use crate::why::{Subject, Wait, WaitOn, Who};
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -78,18 +80,27 @@ fn numbers<'a>(pr: &PullRequest, taken: &'a [u64]) -> Numbers<'a> {
     Numbers { taken, highest: Some(highest), is_on_disk: true, given: None }
 }
 
-fn plan_of(pr: &PullRequest, facts: Option<&Facts>, numbers: Numbers<'_>, merges: u32) -> Plan {
-    let repository = repository();
-    plan(&Snapshot {
-        pull_request: pr,
-        repository: Some(&repository),
+fn snapshot<'a>(
+    pull_request: &'a PullRequest,
+    repository: Option<&'a Repository>,
+    facts: Option<&'a Facts>,
+    numbers: Numbers<'a>,
+) -> Snapshot<'a> {
+    Snapshot {
+        pull_request,
+        repository,
         facts,
         refused: None,
         numbers,
-        merges,
+        merges: 0,
         url_prefix: "http://forge/",
         now: now(),
-    })
+    }
+}
+
+fn plan_of(pr: &PullRequest, facts: Option<&Facts>, numbers: Numbers<'_>, merges: u32) -> Plan {
+    let repository = repository();
+    plan(&Snapshot { merges, ..snapshot(pr, Some(&repository), facts, numbers) })
 }
 
 fn plan_with(pr: &PullRequest, facts: Option<&Facts>, taken: &[u64]) -> Plan {
@@ -113,6 +124,30 @@ fn reason(status: &PullRequestStatus) -> &str {
     assert_eq!(status.conditions.len(), 1);
     assert_eq!(status.conditions[0].type_, MERGEABLE);
     &status.conditions[0].reason
+}
+
+#[test]
+fn a_repository_that_is_gone_from_disk_although_its_status_says_otherwise_is_looked_at_again() {
+    let (request, mut repository) = (numbered(Some(Desired::Merged)), repository());
+    let wake = |repository: &Repository| {
+        let numbers = Numbers { is_on_disk: false, ..numbers(&request, &[]) };
+        plan(&snapshot(&request, Some(repository), None, numbers)).wake
+    };
+    assert_eq!(wake(&repository), None, "that it comes is told by its status");
+    let clone_url = Some("http://forge/git/default/app.git".to_owned());
+    repository.status = Some(RepositoryStatus { clone_url, ..RepositoryStatus::default() });
+    assert_eq!(wake(&repository), Some(now() + RETRY));
+}
+
+#[test]
+fn a_number_that_somebody_made_up_leaves_room_for_others() {
+    let request = pull_request(None);
+    for made_up in [u64::MAX, i64::MAX as u64, 1 << 53] {
+        let taken = [2, made_up];
+        let numbers = Numbers { taken: &taken, highest: Some(1), is_on_disk: true, given: None };
+        let number = plan_of(&request, Some(&apart()), numbers, 0).status.and_then(|status| status.number);
+        assert_eq!(number, Some(3), "beside {made_up}");
+    }
 }
 
 #[test]
@@ -435,18 +470,120 @@ fn a_branch_that_moves_again_and_again_is_left_to_a_later_pass() {
 
 #[test]
 fn what_was_merged_is_looked_at_and_what_failed_is_tried_again() {
-    let planned = plan_with(&pull_request(None), Some(&apart()), &[]);
-    let as_planned = Report { status: planned.status.clone(), notes: planned.notes.clone(), retry: None };
+    use Outcome::{Done, Failed};
     let later = |pause| Report { retry: Some(pause), ..Report::default() };
     let merge = plan_with(&numbered(Some(Desired::Merged)), Some(&apart()), &[]).effects()[0].clone();
     let keep = Effect::KeepNumber { number: 1 };
-    for (what, done, expected) in [
-        ("nothing was to do", vec![], as_planned.clone()),
-        ("kept", vec![(keep.clone(), Outcome::Done)], as_planned),
-        ("not kept", vec![(keep.clone(), Outcome::Failed)], later(RETRY)),
-        ("merged", vec![(keep, Outcome::Done), (merge.clone(), Outcome::Done)], later(SignedDuration::ZERO)),
-        ("not merged", vec![(merge, Outcome::Failed)], later(RETRY)),
+    let told = |planned: &Plan, retry| Report {
+        status: planned.status.clone(),
+        notes: planned.notes.clone(),
+        retry,
+    };
+    for (what, has_number, done, expected) in [
+        ("nothing was to do", false, vec![], Ok(None)),
+        ("kept", false, vec![(&keep, Done)], Ok(None)),
+        ("not kept", false, vec![(&keep, Failed)], Err(RETRY)),
+        ("not kept, and the status has it", true, vec![(&keep, Failed)], Ok(Some(RETRY))),
+        ("merged", true, vec![(&keep, Done), (&merge, Done)], Err(SignedDuration::ZERO)),
+        ("merged and not kept", true, vec![(&keep, Failed), (&merge, Done)], Err(SignedDuration::ZERO)),
+        ("not merged", true, vec![(&keep, Done), (&merge, Failed)], Err(RETRY)),
     ] {
-        assert_eq!(report(planned.clone(), &done), expected, "{what}");
+        let pr = if has_number { numbered(None) } else { pull_request(None) };
+        let (repository, facts) = (repository(), apart());
+        let snapshot = snapshot(&pr, Some(&repository), Some(&facts), numbers(&pr, &[]));
+        let planned = plan(&snapshot);
+        let done: Vec<(Effect, Outcome)> =
+            done.into_iter().map(|(effect, outcome)| (effect.clone(), outcome)).collect();
+        let expected = expected.map_or_else(later, |retry| told(&planned, retry));
+        assert_eq!(report(&snapshot, planned, &done), expected, "{what}");
     }
+}
+
+#[test]
+fn a_number_that_the_status_has_holds_up_no_merge() {
+    let pr = numbered(Some(Desired::Merged));
+    let plan = plan_of(&pr, Some(&apart()), Numbers { highest: Some(0), ..numbers(&pr, &[]) }, 0);
+    assert!(
+        matches!(&plan.stages[..], [stage] if matches!(stage[..], [Effect::KeepNumber { number: 1 }, Effect::Merge { .. }])),
+        "{plan:?}"
+    );
+}
+
+/// What it waits for: on what, how it stands, the thing, whose turn it is.
+fn waits(status: &PullRequestStatus) -> Vec<(WaitOn, &str, &str, Who)> {
+    let all = status.waits.iter();
+    all.map(|wait| (wait.on, wait.reason.as_str(), wait.subject.name.as_str(), wait.who)).collect()
+}
+
+#[test]
+fn whatever_waits_says_for_what_and_whose_turn_it_is() {
+    use Desired::{Closed, Merged, Open};
+    let conflict = Facts { conflicts: vec!["a".to_owned()], ..apart() };
+    let no_head = Facts { head_tip: None, ..apart() };
+    let no_base = Facts { base_tip: None, ..apart() };
+    let nothing = Facts { contained: true, ..apart() };
+    let (here, merging, apart, refused) = (Some(repository()), Some("older"), apart(), Some("it is a link"));
+    let coming = (WaitOn::Controller, "RepositoryNotReady", "app", Who::Kardinal);
+    let needs = |reason, name| vec![(WaitOn::Action, reason, name, Who::Person)];
+    for (what, desired, repository, facts, expected_head, refused, expected) in [
+        (
+            "review",
+            Open,
+            &here,
+            Some(&apart),
+            None,
+            None,
+            vec![(WaitOn::PullRequest, "Review", "PR #1", Who::Person)],
+        ),
+        (
+            "merge",
+            Merged,
+            &here,
+            Some(&apart),
+            None,
+            None,
+            vec![(WaitOn::PullRequest, "Merging", "PR #1", Who::Kardinal)],
+        ),
+        ("refused", Open, &here, None, None, refused, needs("Refused", "app")),
+        ("coming", Merged, &here, None, None, None, vec![coming]),
+        ("missing", Open, &None, None, None, None, needs("RepositoryMissing", "app")),
+        ("no head", Merged, &here, Some(&no_head), None, None, needs("HeadMissing", "feature")),
+        ("no base", Open, &here, Some(&no_base), None, None, needs("BaseMissing", "main")),
+        ("nothing", Open, &here, Some(&nothing), None, None, needs("NothingToMerge", "feature")),
+        ("conflict", Merged, &here, Some(&conflict), None, None, needs("Conflicts", "feature")),
+        ("moved", Merged, &here, Some(&apart), merging, None, needs("HeadMoved", "PR #1")),
+        ("merged", Merged, &here, Some(&merged()), None, None, vec![]),
+        ("closed", Closed, &here, Some(&apart), None, None, vec![]),
+    ] {
+        let mut pr = numbered(Some(desired));
+        pr.spec.expected_head = expected_head.map(str::to_owned);
+        let known = numbers(&pr, &[]);
+        let seen = Snapshot { refused, ..snapshot(&pr, repository.as_ref(), facts, known) };
+        let status = plan(&seen).status.unwrap();
+        assert_eq!(waits(&status), expected, "{what}");
+        let words =
+            |wait: &Wait| !wait.detail.is_empty() && (wait.basis.is_some() || wait.on == WaitOn::Controller);
+        assert!(status.waits.iter().all(words), "{what}: {:?}", status.waits);
+        // A steady one costs no write, and one that is being deleted waits for nothing.
+        let written = PullRequest { status: Some(status), ..pr.clone() };
+        let again = Snapshot { pull_request: &written, ..seen.clone() };
+        assert_eq!(plan(&again).status, None, "{what}");
+        let mut going = written.clone();
+        going.metadata.deletion_timestamp = Some(Time(now()));
+        let status = plan(&Snapshot { pull_request: &going, ..seen }).status;
+        assert!(status.is_none_or(|status| status.waits.is_empty()), "{what}");
+    }
+}
+
+#[test]
+fn it_is_the_turn_of_whoever_mends_a_repository_or_moves_a_branch() {
+    let pr = numbered(Some(Desired::Merged));
+    let mut repository = repository();
+    let subject = Subject::object("Repository", "app");
+    let refused = Wait::new(WaitOn::Action, "Refused", subject, Who::Person);
+    repository.status = Some(RepositoryStatus { waits: vec![refused], ..RepositoryStatus::default() });
+    let status = plan(&snapshot(&pr, Some(&repository), None, numbers(&pr, &[]))).status.unwrap();
+    assert_eq!(waits(&status), [(WaitOn::Controller, "RepositoryNotReady", "app", Who::Person)]);
+    let status = plan_of(&pr, Some(&apart()), numbers(&pr, &[]), 3).status.unwrap();
+    assert_eq!(waits(&status), [(WaitOn::PullRequest, "Merging", "PR #1", Who::Outside)]);
 }

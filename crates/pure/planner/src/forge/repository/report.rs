@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 use kardinal_api::forge::{READY, RepositoryStatus};
 
 use super::check::Standing;
-use super::{Outcome, Snapshot};
+use super::{Outcome, Snapshot, why};
 use crate::condition::{NewCondition, Note, Truth};
 use crate::forge::RETRY;
 use crate::sentence::Report;
@@ -31,6 +31,7 @@ pub(super) fn status(
     let generation = Some(meta.generation.unwrap_or_default());
     let ready = ready(standing);
     let note = ready.is_news(&old.conditions).then(|| ready.note(ready.truth == Truth::False));
+    let wait = why::wait(snapshot.repository, standing, &ready);
     let namespace = meta.namespace.as_deref().unwrap_or_default();
     let name = meta.name.as_deref().unwrap_or_default();
     let prefix = snapshot.clone_prefix.trim_end_matches('/');
@@ -43,6 +44,7 @@ pub(super) fn status(
         clone_url: snapshot.facts.as_ref().map(|_| format!("{prefix}/{namespace}/{name}.git")),
         head,
         conditions: vec![ready.since(&old.conditions, generation, snapshot.now)],
+        waits: wait.into_iter().collect(),
     };
     ((status != old).then_some(status), note.into_iter().collect())
 }

@@ -1,11 +1,13 @@
 //! Tables: what is observed on the left, what becomes of it on the right.
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kardinal_api::forge::{READY, Repository, RepositorySpec};
 
 use super::{Effect, Facts, Outcome, Plan, Snapshot, plan, report};
 use crate::forge::RETRY;
 use crate::sentence::Report;
+use crate::why::{WaitOn, Who};
 
 fn now() -> Timestamp {
     "2026-04-09T10:00:00.5Z".parse().unwrap()
@@ -89,5 +91,30 @@ fn what_was_made_is_looked_at_and_what_failed_is_tried_again() {
     for (outcome, retry) in [(Outcome::Done, SignedDuration::ZERO), (Outcome::Failed, RETRY)] {
         let report = report(&seen(&repository, None, None), &outcome);
         assert_eq!(report, Report { retry: Some(retry), ..Report::default() }, "{outcome:?}");
+    }
+}
+
+#[test]
+fn whatever_waits_says_whose_turn_it_is() {
+    let served = Facts { default_branch: "main".to_owned(), head: None };
+    let creating = Some((WaitOn::Controller, "Creating", Who::Kardinal));
+    let refused = Some((WaitOn::Action, "Refused", Who::Person));
+    for (what, facts, problem, expected) in [
+        ("not there", None, None, creating),
+        ("another default branch", Some(Facts::default()), None, creating),
+        ("not used", None, Some("its folder is a link"), refused),
+        ("served", Some(served), None, None),
+    ] {
+        let mut repository = repository();
+        let status = look(&repository, facts.clone(), problem).status.unwrap();
+        let waits: Vec<_> =
+            status.waits.iter().map(|wait| (wait.on, wait.reason.as_str(), wait.who)).collect();
+        assert_eq!(waits, Vec::from_iter(expected), "{what}");
+        assert!(status.waits.iter().all(|wait| wait.detail == status.conditions[0].message), "{what}");
+        repository.status = Some(status);
+        assert_eq!(look(&repository, facts.clone(), problem).status, None, "{what}: steady");
+        repository.metadata.deletion_timestamp = Some(Time(now()));
+        let going = look(&repository, facts, problem).status;
+        assert!(going.is_none_or(|status| status.waits.is_empty()), "{what}: being deleted");
     }
 }

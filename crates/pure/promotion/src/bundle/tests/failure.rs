@@ -175,8 +175,8 @@ fn what_is_lost_for_a_rollback_that_was_put_off_is_told_once_and_stays_told() {
     world.set(NEWER, "dev", PromotionState::Failed);
     world.pass(NEWER);
     let written = world.plan(BAD).status.unwrap();
-    let told = written.conditions.iter().find(|one| one.type_ == "RollbackPutOff").unwrap();
-    assert!(told.message.contains(LOST), "{}", told.message);
+    let put_off = written.conditions.iter().find(|one| one.type_ == "RollbackPutOff").unwrap();
+    assert!(put_off.message.contains(LOST), "{}", put_off.message);
     world.bundle_mut(BAD).status = Some(written);
     assert_eq!(world.ready(BAD), "False StepFailed: prod: not healthy");
 }

@@ -33,9 +33,9 @@ fn a_graph_that_cannot_be_deleted_holds_up_no_record() {
     world.set(OLD, "dev", PromotionState::Verified);
     let plan = world.plan(OLD);
     assert!(plan.status.is_some(), "{plan:?}");
-    let told = world.decide(OLD, |snapshot| refused(snapshot, plan.effects()[0], "forbidden"));
-    assert!(told.effects().is_empty());
-    assert_eq!((told.status, told.wake), (plan.status, Some(world.now + OFFER_AGAIN)));
+    let answer = world.decide(OLD, |snapshot| refused(snapshot, plan.effects()[0], "forbidden"));
+    assert!(answer.effects().is_empty());
+    assert_eq!((answer.status, answer.wake), (plan.status, Some(world.now + OFFER_AGAIN)));
 }
 
 #[test]
@@ -226,12 +226,12 @@ fn who_is_told_to_give_way_does_and_nobody_else() {
             world.bundle_mut(OLD).metadata.annotations = Some(pin);
             world.pass(OLD);
             let pipeline = world.pipeline.clone().unwrap();
-            let told = crate::bundle::gives_way(&pipeline, world.bundle(OLD), world.bundle(NEW));
+            let answer = crate::bundle::gives_way(&pipeline, world.bundle(OLD), world.bundle(NEW));
             world.pass(NEW);
             world.pass(OLD);
             let gave_way = world.phase(OLD) == Some(BundlePhase::Superseded);
             assert_eq!(gave_way, gives_way && !pinned, "{}, pinned: {pinned}", all[reached]);
-            assert_eq!(told, gave_way, "{}, pinned: {pinned}", all[reached]);
+            assert_eq!(answer, gave_way, "{}, pinned: {pinned}", all[reached]);
         }
     }
 }

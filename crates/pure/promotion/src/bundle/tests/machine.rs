@@ -253,8 +253,9 @@ fn it_says_what_else_it_waits_for() {
     world.graphs[0].metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(world.now));
     assert!(world.pass(A).effects().is_empty(), "its name is still taken");
-    let told = "Unknown GraphNotReady: the Graph `my-app-v1` is being deleted; after that it is made again";
-    assert_eq!(world.ready(A), told);
+    let message =
+        "Unknown GraphNotReady: the Graph `my-app-v1` is being deleted; after that it is made again";
+    assert_eq!(world.ready(A), message);
 }
 
 #[test]
@@ -295,8 +296,9 @@ fn a_bundle_whose_graph_would_be_too_large_says_how_large() {
         assert!(plan.effects().is_empty());
         assert_eq!(world.phase(A), Some(BundlePhase::Failed));
         let ready = world.ready(A);
-        let told = format!("with {gates} × PolicyGate and 2 × PromotionStep the Graph of this Bundle has ");
-        assert!(ready.starts_with(&format!("False GraphTooLarge: spec.environments: {told}")), "{ready}");
+        let message =
+            format!("with {gates} × PolicyGate and 2 × PromotionStep the Graph of this Bundle has ");
+        assert!(ready.starts_with(&format!("False GraphTooLarge: spec.environments: {message}")), "{ready}");
         assert!(ready.contains(said) && ready.contains("let fewer gates apply"), "{ready}");
     }
     let mut world = start();

@@ -60,8 +60,8 @@ fn waits_for(newer: &str) -> String {
 /// What is said of the rollback that is put off.
 fn put_off(world: &World) -> String {
     let status = world.bundle(BAD).status.as_ref().unwrap();
-    let told = status.conditions.iter().find(|condition| condition.type_ == "RollbackPutOff").unwrap();
-    format!("{} {}: {}", told.status, told.reason, told.message)
+    let condition = status.conditions.iter().find(|condition| condition.type_ == "RollbackPutOff").unwrap();
+    format!("{} {}: {}", condition.status, condition.reason, condition.message)
 }
 
 fn is_idle(plan: &Plan) -> bool {
@@ -294,11 +294,11 @@ fn a_late_rollback_that_the_server_does_not_take_is_told_and_offered_again() {
     world.set(NEWER, "dev", PromotionState::Failed);
     world.pass(NEWER);
     let plan = world.plan(BAD);
-    let told = world.decide(BAD, |snapshot| refused(snapshot, plan.effects()[0], "exceeded quota"));
-    assert!(told.effects().is_empty());
-    assert_eq!(told.wake, Some(world.now + OFFER_AGAIN));
-    assert!(told.notes.iter().any(|note| note.warning && note.reason == "RollbackRefused"));
-    world.bundle_mut(BAD).status = told.status;
+    let answer = world.decide(BAD, |snapshot| refused(snapshot, plan.effects()[0], "exceeded quota"));
+    assert!(answer.effects().is_empty());
+    assert_eq!(answer.wake, Some(world.now + OFFER_AGAIN));
+    assert!(answer.notes.iter().any(|note| note.warning && note.reason == "RollbackRefused"));
+    world.bundle_mut(BAD).status = answer.status;
     assert_eq!(world.ready(BAD), "False StepFailed: prod: not healthy", "why it failed stays on record");
     assert!(put_off(&world).starts_with("True RollbackRefused: the API server does not take the Bundle"));
     assert!(refusal(world.bundle(BAD)).is_some_and(|said| said.detail.contains("exceeded quota")));

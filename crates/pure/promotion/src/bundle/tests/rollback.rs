@@ -82,11 +82,11 @@ fn a_rollback_that_the_server_does_not_take_is_told_and_the_bundle_does_not_end_
     fail(&mut world, "dev", true);
     let plan = world.plan(BAD);
     let effect = plan.effects().into_iter().find(|effect| matches!(effect, Effect::CreateBundle(_))).unwrap();
-    let told = world.decide(BAD, |snapshot| refused(snapshot, effect, "exceeded quota: 10 Bundles"));
-    assert!(told.effects().is_empty());
-    assert_eq!(told.wake, Some(world.now + OFFER_AGAIN));
-    assert!(told.notes.iter().any(|note| note.warning && note.reason == "RollbackRefused"));
-    world.bundle_mut(BAD).status = told.status;
+    let answer = world.decide(BAD, |snapshot| refused(snapshot, effect, "exceeded quota: 10 Bundles"));
+    assert!(answer.effects().is_empty());
+    assert_eq!(answer.wake, Some(world.now + OFFER_AGAIN));
+    assert!(answer.notes.iter().any(|note| note.warning && note.reason == "RollbackRefused"));
+    world.bundle_mut(BAD).status = answer.status;
     let Effect::CreateBundle(back) = effect else { unreachable!() };
     assert_eq!(
         world.ready(BAD),
@@ -457,8 +457,8 @@ fn a_version_that_is_taken_back_goes_no_further() {
         world.pass(BAD);
         assert_eq!(world.phase(BAD), Some(BundlePhase::Superseded), "pinned: {pinned}");
         let said = &world.bundle(BAD).status.as_ref().unwrap().conditions;
-        let told = format!("`{back}` takes it back in an environment before");
-        assert!(said.iter().any(|condition| condition.message == told), "{said:?}");
+        let message = format!("`{back}` takes it back in an environment before");
+        assert!(said.iter().any(|condition| condition.message == message), "{said:?}");
     }
 }
 

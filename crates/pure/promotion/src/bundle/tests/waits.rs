@@ -119,14 +119,14 @@ fn what_its_steps_wait_for_it_waits_for_too() {
         world.pass(A);
         let ready = world.ready(A);
         assert!(ready.ends_with(said), "{ready}");
-        let told = &world.bundle(A).status.as_ref().unwrap().waits;
-        assert_eq!(told.len(), 1);
-        assert_eq!(why::environment(&told[0]), Some("dev"));
+        let waits = &world.bundle(A).status.as_ref().unwrap().waits;
+        assert_eq!(waits.len(), 1);
+        assert_eq!(why::environment(&waits[0]), Some("dev"));
         let wait =
             if wait.value_of("environment").is_some() { wait } else { wait.value("environment", "dev") };
         // The step tells the end of its check by another way.
-        assert_eq!(told[0], Wait { deadline: told[0].deadline, ..wait });
-        assert_eq!(told[0].deadline.is_some(), state == PromotionState::HealthChecking, "{told:?}");
+        assert_eq!(waits[0], Wait { deadline: waits[0].deadline, ..wait });
+        assert_eq!(waits[0].deadline.is_some(), state == PromotionState::HealthChecking, "{waits:?}");
     }
 }
 

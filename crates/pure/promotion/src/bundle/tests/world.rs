@@ -182,7 +182,7 @@ impl World {
         decide(&Snapshot {
             bundle,
             pipeline: self.pipeline.as_ref(),
-            around: &Surroundings { others: others.cloned().collect() },
+            around: &Surroundings::default().with_others(others.cloned().collect()),
             gates: &self.gates.iter().collect::<Vec<_>>(),
             graphs: &self.graphs.iter().collect::<Vec<_>>(),
             steps: &steps,

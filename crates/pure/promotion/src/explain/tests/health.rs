@@ -56,6 +56,19 @@ fn a_kubeconfig_that_cannot_be_used_is_mended_in_its_own_secret_whatever_words_i
 }
 
 #[test]
+fn what_bars_the_way_to_a_cluster_is_mended_by_whom_it_concerns() {
+    let secret = "needs a person to correct the Secret `eu` of `health.cluster`; it goes on by itself then";
+    for (reason, remedy) in [
+        ("NotLetIn", secret),
+        ("HostNotAllowed", "needs the operator of the controllers\n"),
+        ("ActionNeeded", secret),
+    ] {
+        let scene = elsewhere("Blocked", reason, "it says no", Some("eu"));
+        scene.says("prod", Outcome::Blocked, &[&format!("no ETA: {remedy}"), "RESULT: BLOCKED: it says no"]);
+    }
+}
+
+#[test]
 fn a_cluster_that_refuses_our_credentials_is_told_with_the_secret_that_holds_them() {
     let scene = elsewhere("ClusterUnreachable", "Unauthorized", "401 Unauthorized", Some("eu"));
     let lines = [

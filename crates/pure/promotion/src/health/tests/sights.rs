@@ -48,8 +48,8 @@ fn nothing_of_another_namespace_is_seen() {
         json!({"environment": "kardinal-system", "health": {"type": "resource"}}),
         json!({"health": {"type": "resource", "resource": {"namespace": "team-b"}, "labelSelector": {"a": "b"}}}),
     ] {
-        let told = limited(extra.clone(), None).expect_err(&extra.to_string());
-        assert!(told.contains("`team-a`") && told.contains("`--health-namespaces`"), "{told}");
+        let message = limited(extra.clone(), None).expect_err(&extra.to_string());
+        assert!(message.contains("`team-a`") && message.contains("`--health-namespaces`"), "{message}");
     }
 }
 
@@ -58,8 +58,8 @@ fn the_operator_names_what_is_seen() {
     let named = ["team-b".to_owned()];
     limited(resource("team-b"), Some(&named)).unwrap();
     limited(resource("team-a"), Some(&named)).unwrap();
-    let told = limited(resource("prod"), Some(&named)).unwrap_err();
-    assert!(told.contains("and `team-b`"), "{told}");
+    let message = limited(resource("prod"), Some(&named)).unwrap_err();
+    assert!(message.contains("and `team-b`"), "{message}");
     limited(resource("prod"), Some(&["*".to_owned()])).unwrap();
     limited(resource("prod"), Some(&[])).unwrap_err();
 }

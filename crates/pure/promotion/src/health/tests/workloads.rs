@@ -75,10 +75,10 @@ fn a_deployment_is_healthy_when_the_promoted_version_runs_everywhere() {
 fn a_config_bundle_needs_something_that_changed_since_the_push() {
     let target = target(Adapter::Resource, "Deployment");
     let untouched = object("Deployment", OLD, done());
-    let told = "Deployment `my-app` is Available, but nothing in it has changed since the push";
+    let reason = "Deployment `my-app` is Available, but nothing in it has changed since the push";
     assert_eq!(
         Promotion::of_config().judge(&target, std::slice::from_ref(&untouched)),
-        Verdict::Unproven(told.to_owned())
+        Verdict::Unproven(reason.to_owned())
     );
     let mut promotion = Promotion::of_config();
     promotion.since = None;

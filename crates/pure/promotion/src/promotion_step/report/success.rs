@@ -97,7 +97,7 @@ fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outco
     if let Some(source) = source {
         draft.set_output(draft::CONFIG_COMMIT, source.clone());
     }
-    let told = if push.has_commit() {
+    let message = if push.has_commit() {
         // They were asked once more right before the push.
         draft.status.evidence = Some(gates::evidence(snapshot));
         draft.set_output(draft::BRANCH, branch);
@@ -108,7 +108,7 @@ fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outco
     };
     for (index, task) in draft.tasks().iter().enumerate() {
         if task.kind.is_gathered() || task.kind == TaskKind::Push {
-            draft.complete(index, done(task, &told));
+            draft.complete(index, done(task, &message));
         }
     }
     if !draft.opens_pull_request() {
@@ -118,7 +118,7 @@ fn committed(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, branch: &str, outco
             draft.set_output(draft::HEALTH_BEFORE, marks);
         }
     }
-    draft.advance(&told);
+    draft.advance(&message);
 }
 
 /// There is nothing to change, and now it is known whether that is the doing of this promotion.
@@ -157,9 +157,9 @@ fn rebuilt(draft: &mut Draft<'_>, snapshot: &Snapshot<'_>, outcome: &Outcome) {
     draft.set_output(draft::BASE_COMMIT, base);
 }
 
-fn done(task: &Task, told: &str) -> String {
+fn done(task: &Task, message: &str) -> String {
     match task.kind {
-        TaskKind::Push => told.to_owned(),
+        TaskKind::Push => message.to_owned(),
         _ => "done".to_owned(),
     }
 }

@@ -36,6 +36,19 @@ fn wait_and_condition_have_the_reason_that_was_found_out() {
 }
 
 #[test]
+fn a_cluster_that_nobody_may_look_at_tells_what_stands_in_the_way() {
+    for (barrier, expected) in CASES {
+        let mut scene = Scene::new(json!({"health": {"cluster": "eu"}})).pushed();
+        let unknown = Some(Unknown::Problem { message: WORDS.to_owned(), barrier });
+        scene.health = Some(HealthFacts { unknown, ..facts(Vec::new()) });
+        scene.plan();
+        let wait = &scene.status().waits[0];
+        assert_eq!((wait.reason.as_str(), wait.detail.as_str()), (expected, WORDS), "{barrier:?}");
+        assert_eq!(reason(&scene, "Blocked").as_deref(), Some(expected), "{barrier:?}");
+    }
+}
+
+#[test]
 fn a_rebuilt_change_that_is_refused_tells_it_too() {
     for (barrier, expected) in CASES {
         let mut scene = Scene::reviewed().opened().kept();
@@ -65,7 +78,7 @@ fn a_step_that_is_over_keeps_the_reason_in_its_condition() {
 
 #[test]
 fn a_cluster_is_told_by_the_code_that_it_answers_with_and_not_by_its_words() {
-    for (code, expected, told) in [
+    for (code, expected, answered) in [
         (Some(401), "Unauthorized", Some("401")),
         (Some(403), "Forbidden", Some("403")),
         (Some(503), "Unreachable", None),
@@ -77,9 +90,9 @@ fn a_cluster_is_told_by_the_code_that_it_answers_with_and_not_by_its_words() {
             scene.health = Some(HealthFacts { unknown, ..facts(Vec::new()) });
             scene.plan();
             let wait = &scene.status().waits[0];
-            assert_eq!((wait.reason.as_str(), why::code(wait)), ("Unreachable", told), "{code:?} {said}");
+            assert_eq!((wait.reason.as_str(), why::code(wait)), ("Unreachable", answered), "{code:?} {said}");
             assert_eq!(reason(&scene, "ClusterUnreachable").as_deref(), Some(expected), "{code:?} {said}");
-            assert_eq!(why::unreachable_code(expected).map(|code| code.to_string()).as_deref(), told);
+            assert_eq!(why::unreachable_code(expected).map(|code| code.to_string()).as_deref(), answered);
         }
     }
 }

@@ -54,7 +54,7 @@ fn a_merge_forced_over_a_pause_is_on_record_unless_the_pause_came_later() {
         (Some("2026-04-14T14:04:00Z"), true, true, Some("alice")),
         (Some("2026-04-14T14:06:00Z"), true, false, None),
     ];
-    for (since, shown, told, by) in cases {
+    for (since, shown, is_known, by) in cases {
         let mut scene = Scene::reviewed().opened().kept();
         scene.hold = Some(Hold { why: "hands off".to_owned(), since: since.map(time) });
         // What people see of a pause that they disregard is that the check is not green.
@@ -64,7 +64,7 @@ fn a_merge_forced_over_a_pause_is_on_record_unless_the_pause_came_later() {
         scene.plan();
         let evidence = scene.status().evidence.unwrap().policy_gates.unwrap();
         let paused = evidence.iter().find(|gate| gate.name == "paused");
-        assert_eq!(paused.is_some(), told, "{since:?}");
+        assert_eq!(paused.is_some(), is_known, "{since:?}");
         if let Some(paused) = paused {
             assert_eq!((paused.result, paused.forced_by.as_deref()), (GateResult::Fail, by));
             assert_eq!(paused.reason.as_deref(), Some("hands off"));

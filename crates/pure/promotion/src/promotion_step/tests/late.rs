@@ -15,7 +15,7 @@ fn merged_by(who: &str, at: &str) -> PullRequest {
     }
 }
 
-fn told(scene: &Scene, name: &str) -> GateEvidence {
+fn evidence_of(scene: &Scene, name: &str) -> GateEvidence {
     let evidence = scene.status().evidence.expect("evidence");
     let gates = evidence.policy_gates.unwrap_or_default();
     gates.into_iter().find(|gate| gate.name == name).unwrap_or_else(|| panic!("nothing is told of `{name}`"))
@@ -43,7 +43,7 @@ fn what_is_merged_while_nothing_is_on_record_is_written_down_with_who_forced_it(
         scene.plan();
         assert_eq!(scene.state(), PromotionState::HealthChecking);
         assert_eq!(scene.status().merged_at, Some(time("2026-04-14T14:01:00Z")));
-        let gate = told(&scene, "never");
+        let gate = evidence_of(&scene, "never");
         assert_eq!((gate.result, gate.forced_by.as_deref()), (GateResult::Fail, Some("mallory")));
         assert_eq!(scene.task("open-pr"), TaskState::Completed);
     }
@@ -67,7 +67,7 @@ fn a_merge_that_nobody_heard_of_is_found_where_nothing_is_left_to_change() {
     scene.tell(&find, Outcome::PullRequest(merged_by("mallory", "2026-04-14T14:01:00Z")));
     assert_eq!(scene.state(), PromotionState::HealthChecking);
     assert_eq!(scene.status().merged_at, Some(time("2026-04-14T14:01:00Z")));
-    assert_eq!(told(&scene, "never").result, GateResult::Pass);
+    assert_eq!(evidence_of(&scene, "never").result, GateResult::Pass);
     // One of before the Bundle was another one's of the same name.
     let (mut scene, find) = nothing_left();
     scene.tell(&find, Outcome::PullRequest(merged_by("mallory", "2026-04-14T12:59:59Z")));
@@ -155,7 +155,7 @@ fn what_a_gate_said_before_it_was_changed_is_not_known() {
         scene.pass(SignedDuration::from_mins(10));
         scene.pull_request = Some(merged_by("mallory", at));
         scene.plan();
-        let gate = told(&scene, "never");
+        let gate = evidence_of(&scene, "never");
         assert_eq!((gate.result, gate.evaluated_at, gate.forced_by), (result, None, None), "{green}");
         let reason = gate.reason.unwrap_or_default();
         assert!(reason.contains(told_as), "{reason}");
@@ -202,7 +202,7 @@ fn a_rejected_pull_request_that_is_opened_again_is_closed_and_a_merge_of_it_is_o
         assert!(scene.message().contains(part), "`{part}` is missing in: {}", scene.message());
     }
     for name in ["never", "rejected"] {
-        let gate = told(&scene, name);
+        let gate = evidence_of(&scene, name);
         assert_eq!((gate.result, gate.forced_by.as_deref()), (GateResult::Fail, Some("mallory")), "{name}");
     }
     assert_eq!(scene.plan(), Plan::default());
@@ -253,7 +253,7 @@ fn words_and_conditions_that_somebody_changes_change_no_evidence() {
         scene.pull_request = Some(merged.clone());
         let plan = scene.plan();
         assert_eq!(notes(&plan), ["MergedAfterTheEnd"]);
-        let over = told(&scene, "failed");
+        let over = evidence_of(&scene, "failed");
         assert_eq!((over.result, over.forced_by.as_deref()), (GateResult::Fail, Some("mallory")));
         assert_eq!(over.reason.as_deref(), Some("the promotion was over: task `notify` said no"));
         let said = "all the same it was merged into `main` by mallory at 2026-04-14T14:10:00Z (PR #7)";
@@ -276,7 +276,7 @@ fn a_step_that_begins_again_ends_when_its_promotion_did() {
     assert_eq!(scene.status().failed_at, ended);
     scene.pull_request = Some(merged_by("mallory", "2026-04-14T14:10:00Z"));
     assert_eq!(notes(&scene.plan()), ["MergedAfterTheEnd"]);
-    assert_eq!(told(&scene, "failed").forced_by.as_deref(), Some("mallory"));
+    assert_eq!(evidence_of(&scene, "failed").forced_by.as_deref(), Some("mallory"));
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn the_end_of_a_record_from_before_is_told_by_its_condition() {
     scene.pass(SignedDuration::from_mins(10));
     scene.pull_request = Some(merged_by("mallory", "2026-04-14T14:10:00Z"));
     assert_eq!(notes(&scene.plan()), ["MergedAfterTheEnd"]);
-    assert_eq!(told(&scene, "failed").forced_by.as_deref(), Some("mallory"));
+    assert_eq!(evidence_of(&scene, "failed").forced_by.as_deref(), Some("mallory"));
 }
 
 #[test]
@@ -417,7 +417,7 @@ fn an_older_record_that_is_put_back_makes_no_check_green() {
     let merged = merged_by("mallory", "2026-04-14T14:10:00Z");
     merged_first.pull_request = Some(merged.clone());
     merged_first.plan();
-    assert_eq!(told(&merged_first, "never").forced_by.as_deref(), Some("mallory"));
+    assert_eq!(evidence_of(&merged_first, "never").forced_by.as_deref(), Some("mallory"));
     // The same where the check is shown once more before the merge is seen.
     scene.pull_request = Some(open_pull_request());
     let pending = scene.effect();
@@ -425,7 +425,7 @@ fn an_older_record_that_is_put_back_makes_no_check_green() {
     scene.shown = None;
     scene.pull_request = Some(merged);
     scene.plan();
-    let gate = told(&scene, "never");
+    let gate = evidence_of(&scene, "never");
     assert_eq!((gate.forced_by.as_deref(), gate.check_was_green), (Some("mallory"), None));
 }
 

@@ -55,8 +55,8 @@ fn a_forge_whose_clock_is_behind_brings_no_change_before_it_was_pushed() {
         scene.pull_request = Some(merged);
         scene.plan();
         let status = scene.status();
-        let told = (status.merged_at, status.promoted_at);
-        assert_eq!(told, (Some(time(merged_at)), Some(time(promoted_at))));
+        let times = (status.merged_at, status.promoted_at);
+        assert_eq!(times, (Some(time(merged_at)), Some(time(promoted_at))));
     }
 }
 
@@ -138,9 +138,9 @@ fn a_merge_that_is_forced_past_a_gate_is_an_event() {
     scene.seal();
     scene.pull_request = Some(PullRequest { merged_at: Some(time(NOW)), ..merged_pull_request() });
     let plan = scene.plan();
-    let told = plan.notes.iter().find(|note| note.reason == "MergedPastGates").expect("an Event");
-    assert_eq!(told.message, "PR #7 was merged by alice past `soak`");
-    assert!(told.warning);
+    let note = plan.notes.iter().find(|note| note.reason == "MergedPastGates").expect("an Event");
+    assert_eq!(note.message, "PR #7 was merged by alice past `soak`");
+    assert!(note.warning);
 }
 
 #[test]
@@ -175,8 +175,8 @@ fn a_closed_pull_request_fails_the_step() {
     let mut scene = Scene::reviewed().opened().kept();
     scene.pull_request = Some(closed_pull_request());
     scene.plan();
-    let told = "PR #7 was closed without merging by bob at 2026-04-14T13:59:30Z, which rejects this Bundle for `prod`";
-    assert_eq!(scene.message(), told);
+    let message = "PR #7 was closed without merging by bob at 2026-04-14T13:59:30Z, which rejects this Bundle for `prod`";
+    assert_eq!(scene.message(), message);
     assert!(is_rejected(&scene.step));
     let status = scene.status();
     assert_eq!(status.rejected_at, Some(time("2026-04-14T13:59:30Z")));
@@ -410,11 +410,11 @@ fn audit_pull_requests_never_wait_for_ever_where_the_forge_only_refuses_to_merge
     let said = "pull request #7 cannot be merged yet: Please try again later";
     let fault = Outcome::Conflict { message: said.to_owned(), certain: false };
     for attempt in [1, 2] {
-        let told = report(&scene.snapshot(), &merge, &fault, attempt).status.unwrap();
-        assert!(!told.outputs.contains_key("conflict"), "the forge may still be comparing");
+        let status = report(&scene.snapshot(), &merge, &fault, attempt).status.unwrap();
+        assert!(!status.outputs.contains_key("conflict"), "the forge may still be comparing");
     }
-    let told = report(&scene.snapshot(), &merge, &fault, 3).status;
-    scene.step.status = told;
+    let status = report(&scene.snapshot(), &merge, &fault, 3).status;
+    scene.step.status = status;
     let effect = scene.effect();
     assert!(
         matches!(&effect, Effect::Git(GitEffect::Commit(order)) if order.replaces.is_some()),

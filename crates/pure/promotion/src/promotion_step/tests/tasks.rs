@@ -283,8 +283,8 @@ fn a_secret_travels_in_no_header_that_belongs_to_the_connection() {
         "X-Forwarded-For",
         "Forwarded",
     ] {
-        let told = header(name).unwrap_err().message;
-        assert!(told.contains(&format!("`{name}`")) && told.contains("X-Token"), "{told}");
+        let message = header(name).unwrap_err().message;
+        assert!(message.contains(&format!("`{name}`")) && message.contains("X-Token"), "{message}");
     }
     for name in ["Authorization", "X-Runner-Token", "PRIVATE-TOKEN"] {
         header(name).unwrap();

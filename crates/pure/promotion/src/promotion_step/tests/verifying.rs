@@ -229,7 +229,7 @@ fn a_cluster_that_cannot_be_reached_is_unknown_never_healthy_and_never_still_run
 fn a_kubeconfig_that_cannot_be_used_blocks_until_somebody_acts() {
     let mut scene = Scene::new(json!({"health": {"cluster": "eu"}})).pushed();
     let problem = "the kubeconfig in the Secret `eu` cannot be used: `users[0].user.exec` is not permitted";
-    scene.health = Some(unseen(Unknown::Problem(problem.to_owned())));
+    scene.health = Some(unseen(Unknown::problem(problem)));
     scene.plan();
     scene.pass(SignedDuration::from_hours(1));
     scene.plan();
@@ -272,9 +272,9 @@ fn where_nothing_proves_a_config_bundle_the_status_says_not_proven_and_the_soak_
     assert_eq!(scene.state(), PromotionState::Verified);
     assert_eq!(scene.status().verified_at, Some(deadline));
     assert!(scene.message().starts_with("not proven: "), "{}", scene.message());
-    let told = scene.status().conditions.into_iter().find(|condition| condition.type_ == "HealthProven");
+    let proven = scene.status().conditions.into_iter().find(|condition| condition.type_ == "HealthProven");
     assert_eq!(
-        told.map(|told| (told.status, told.reason)),
+        proven.map(|proven| (proven.status, proven.reason)),
         Some(("False".to_owned(), "NotProven".to_owned()))
     );
 }
@@ -377,8 +377,8 @@ fn the_end_that_is_told_is_the_end_that_comes() {
             let is_known = seen.unknown.is_none();
             scene.health = Some(seen);
             scene.plan();
-            let told = ending(&scene.step);
-            assert_eq!(told == Some(Ending::Open), !is_known, "{told:?}");
+            let answer = ending(&scene.step);
+            assert_eq!(answer == Some(Ending::Open), !is_known, "{answer:?}");
             scene.pass(SignedDuration::from_mins(4));
         }
         let at = match ending(&scene.step) {
@@ -429,14 +429,9 @@ fn explain_says_since_when_a_remote_cluster_is_unreachable() {
     bundle.metadata.labels = Some([("kardinal.io/pipeline".to_owned(), "my-app".to_owned())].into());
     bundle.status = Some(from(json!({"phase": "Promoting"})));
     let world = crate::explain::World {
-        pipeline: &pipeline,
         bundles: &[bundle],
         steps: std::slice::from_ref(&scene.step),
-        gates: &[],
-        policy_namespaces: &[],
-        graphs: &[],
-        agents: &[],
-        now: scene.now,
+        ..crate::explain::World::of(&pipeline, scene.now)
     };
     let text = crate::explain::explain(&world, Some("prod")).render();
     // Since it was noticed, not since it was last asked in vain; why is what was said last.

@@ -108,14 +108,11 @@ fn statements(scene: &Scene) -> Statements {
     let body = crate::promotion_step::body::body(&scene.snapshot(), &bundle, &scene.status());
     let explanation = explain(
         &World {
-            pipeline: &pipeline,
             bundles: &[bundle],
             steps: std::slice::from_ref(&scene.step),
             gates: &gates,
-            policy_namespaces: &[],
             graphs: &[graph],
-            agents: &[],
-            now: scene.now,
+            ..World::of(&pipeline, scene.now)
         },
         Some("prod"),
     );

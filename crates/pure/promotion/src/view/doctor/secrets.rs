@@ -153,12 +153,12 @@ mod tests {
             (&lost, "eu", SecretSeen::Refused, Mark::Warn, "may not be read by you"),
         ] {
             let pipeline = pipeline("https://git.example/a.git", waits);
-            let told = judged(&pipeline, &WantedSecret { name: secret, keys: vec!["hook"] }, &seen);
-            assert_eq!(told.mark, mark, "{told:?}");
-            assert!(told.detail.contains(words), "{told:?}");
+            let answer = judged(&pipeline, &WantedSecret { name: secret, keys: vec!["hook"] }, &seen);
+            assert_eq!(answer.mark, mark, "{answer:?}");
+            assert!(answer.detail.contains(words), "{answer:?}");
             if words == "does not exist" {
                 let remedy = "kubectl -n team-a create secret generic ci-token --from-literal=hook=…";
-                assert_eq!(told.remedy.as_deref(), Some(remedy));
+                assert_eq!(answer.remedy.as_deref(), Some(remedy));
             }
         }
     }

@@ -13,21 +13,24 @@ use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::{Hearer, Need, route, watch};
-use crate::reconcile::driver::Route;
-use crate::reconcile::pass::Memories;
+use crate::promotion::context::{self, PromotionContext};
+use crate::reconcile::driver::{Driver, Listener, Route, deliver, spawn_fair};
+use crate::reconcile::objects::gvk;
+use crate::reconcile::pass::{Controller, Kind, Memories};
 use crate::{Context, Outside, Settings};
 
 /// The namespace of everything that names none.
-pub(super) const TEAM: &str = "team";
+pub(crate) const TEAM: &str = "team";
 /// Where the organisation has its gates.
 pub(super) const ORGANISATION: &str = "platform-policies";
 
 /// Who hears changes, and the server on which they are made.
-pub(super) struct Bench<K: Hearer> {
+pub(crate) struct Bench<K: Hearer> {
     server: Server,
     context: Arc<Context>,
     changes: UnboundedReceiver<Change>,
@@ -40,7 +43,20 @@ pub(super) struct Bench<K: Hearer> {
 
 impl<K: Hearer> Bench<K> {
     /// A server with nothing on it, everything of which is watched that the kind hears.
-    pub(super) async fn new(make: impl FnOnce(Arc<Context>) -> K) -> Bench<K> {
+    pub(crate) async fn new(make: impl FnOnce(Arc<Context>) -> K) -> Bench<K> {
+        Bench::made_by(|context, _, _| make(context)).await
+    }
+
+    /// The same for a kind of promotions.
+    pub(super) async fn of_promotions(make: impl FnOnce(Arc<PromotionContext>) -> K) -> Bench<K> {
+        Bench::made_by(|context, outside, stop| {
+            let (context, _) = context::build(context, &Settings::default(), outside, stop);
+            make(context)
+        })
+        .await
+    }
+
+    async fn made_by(make: impl FnOnce(Arc<Context>, &Outside, &CancellationToken) -> K) -> Bench<K> {
         let server = Server::start(Options::default()).await.unwrap();
         let client = server.client("default");
         install::ensure_definitions(&client, &kardinal_api::crds()).await.unwrap();
@@ -50,14 +66,14 @@ impl<K: Hearer> Bench<K> {
         let folder = tempfile::tempdir().unwrap();
         let outside = outside(&client, &folder);
         let stop = CancellationToken::new();
-        let (context, channels) =
+        let (context, changes) =
             crate::context::build(client, Arc::new(SystemClock), &Settings::default(), &outside, &stop);
-        let kind = make(context.clone());
+        let kind = make(context.clone(), &outside, &stop);
         watch::<K>(&context);
         let mut bench = Bench {
             server,
             context,
-            changes: channels.changes,
+            changes,
             kind,
             memories: Memories::default(),
             tried: BTreeSet::new(),
@@ -139,6 +155,56 @@ impl<K: Hearer> Bench<K> {
         }
         let unrelated = Gvk::parse("v1", "ConfigMap").unwrap();
         assert_eq!(self.route(&Change::Kind(unrelated)).0, [""; 0], "nobody hears of other kinds");
+    }
+}
+
+/// The controller of a kind at work.
+pub(crate) struct AtWork<K: Kind> {
+    pub(crate) client: kube::Client,
+    driver: Arc<Driver<Controller<K>>>,
+    changes: UnboundedReceiver<Change>,
+    _server: Server,
+    _folder: tempfile::TempDir,
+}
+
+impl<K: Kind> Bench<K> {
+    /// Starts the controller; `limit` passes are made at a time in one namespace.
+    pub(crate) fn start(self, limit: usize) -> AtWork<K> {
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let driver = spawn_fair(Controller::new(self.kind), limit, (&stop, &stop), &tasks);
+        let (teller, changes) = unbounded_channel();
+        let listeners: Vec<Arc<dyn Listener>> = vec![driver.clone(), Arc::new(Teller(teller))];
+        tokio::spawn(deliver(listeners, self.changes));
+        let client = self.server.client("default");
+        AtWork { client, driver, changes, _server: self.server, _folder: self._folder }
+    }
+}
+
+impl<K: Kind> AtWork<K> {
+    /// The kind.
+    pub(crate) fn kind(&self) -> &K {
+        self.driver.controller().kind()
+    }
+
+    /// The next object of the kind that the controller has heard of.
+    pub(crate) async fn heard(&mut self) -> K::Object {
+        loop {
+            let change = self.changes.recv().await.unwrap();
+            if let Change::Object { id, new: Some(new), .. } = change
+                && id.gvk == gvk::<K::Object>()
+            {
+                return new.read().unwrap();
+            }
+        }
+    }
+}
+
+/// Passes on what the controller hears.
+struct Teller(UnboundedSender<Change>);
+
+impl Listener for Teller {
+    fn hear(&self, change: &Change) {
+        let _ = self.0.send(change.clone());
     }
 }
 

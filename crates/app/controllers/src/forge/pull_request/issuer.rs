@@ -1,4 +1,4 @@
-//! Who may give a number, and what this process remembers of those that it has given.
+//! Who gives the pull requests of a repository their numbers: one at a time, and never the same one twice.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,8 @@ use crate::reconcile::driver::Key;
 use crate::reconcile::objects::lock;
 use crate::reconcile::pass::Turn;
 
-/// The numbers of one repository.
-pub(crate) struct Numbers {
+/// Who gives numbers in one repository.
+pub(crate) struct Issuer {
     /// Which one.
     pub(super) repository: Key,
     turn: Arc<Semaphore>,
@@ -20,7 +20,7 @@ pub(crate) struct Numbers {
     highest: AtomicU64,
 }
 
-impl Numbers {
+impl Issuer {
     /// Waits until nobody else works on a pull request of the repository.
     pub(super) async fn turn(&self) -> Turn {
         self.turn.clone().acquire_owned().await.ok()
@@ -37,32 +37,23 @@ impl Numbers {
     }
 }
 
-/// A number that a pull request was given.
-#[derive(Clone)]
-pub(crate) struct Given {
-    /// The uid of the pull request.
-    pub(super) to: String,
-    /// The number.
-    pub(super) number: u64,
-}
-
-/// The numbers of all repositories that have pull requests.
+/// Those of all repositories that have pull requests.
 #[derive(Default)]
-pub(super) struct Repositories {
-    of: Mutex<BTreeMap<Key, Weak<Numbers>>>,
+pub(super) struct Issuers {
+    of: Mutex<BTreeMap<Key, Weak<Issuer>>>,
 }
 
-impl Repositories {
-    /// Those of one repository; they are the same as long as one of its pull requests is remembered.
-    pub(super) fn of(&self, repository: Key) -> Arc<Numbers> {
+impl Issuers {
+    /// That of one repository; it is the same as long as one of its pull requests is remembered.
+    pub(super) fn of(&self, repository: Key) -> Arc<Issuer> {
         let mut all = lock(&self.of);
-        if let Some(numbers) = all.get(&repository).and_then(Weak::upgrade) {
-            return numbers;
+        if let Some(issuer) = all.get(&repository).and_then(Weak::upgrade) {
+            return issuer;
         }
-        all.retain(|_, numbers| numbers.strong_count() > 0);
+        all.retain(|_, issuer| issuer.strong_count() > 0);
         let (turn, highest) = (Arc::new(Semaphore::new(1)), AtomicU64::default());
-        let numbers = Arc::new(Numbers { repository: repository.clone(), turn, highest });
-        all.insert(repository, Arc::downgrade(&numbers));
-        numbers
+        let issuer = Arc::new(Issuer { repository: repository.clone(), turn, highest });
+        all.insert(repository, Arc::downgrade(&issuer));
+        issuer
     }
 }
