@@ -49,6 +49,17 @@ impl Error {
         Error::Fault { message: message.into(), retry_after: None }
     }
 
+    fn message_mut(&mut self) -> &mut String {
+        match self {
+            Error::Problem { message, .. }
+            | Error::NoCommit(message)
+            | Error::Overtaken(message)
+            | Error::Change(ChangeError { message, .. })
+            | Error::Fault { message, .. }
+            | Error::Limited { message, .. } => message,
+        }
+    }
+
     /// A failure that stays until somebody acts.
     pub fn problem(message: impl Into<String>) -> Error {
         Error::Problem { message: message.into(), barrier: Barrier::Other }
@@ -63,6 +74,16 @@ impl Error {
 impl From<Refused> for Error {
     fn from(refused: Refused) -> Error {
         Error::Problem { barrier: refused.barrier(), message: refused.into() }
+    }
+}
+
+/// So many characters of what went wrong are told to the caller.
+const MESSAGE_LIMIT: usize = 2000;
+
+fn shorten(text: &mut String) {
+    if let Some((end, _)) = text.char_indices().nth(MESSAGE_LIMIT) {
+        text.truncate(end);
+        text.push('…');
     }
 }
 
@@ -156,18 +177,36 @@ impl Failure {
         Failure::Corrupt(format!("{what}: {error:#}"))
     }
 
-    /// What the caller sees when nothing inside could mend it.
+    /// What the caller sees when nothing inside could mend it. Much of it was said by servers: of long texts the beginning
+    /// stays.
     pub(crate) fn into_error(self) -> Error {
-        match self {
+        let mut error = match self {
             Failure::Plain(error) => error,
             Failure::Refused { message, barrier } => Error::Problem { message, barrier },
             Failure::Moved(message) | Failure::Corrupt(message) => Error::fault(message),
-        }
+        };
+        shorten(error.message_mut());
+        error
     }
 }
 
 impl From<tokio::task::JoinError> for Failure {
     fn from(error: tokio::task::JoinError) -> Failure {
         Failure::fault(format!("work on a repository was cut short: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_message_the_beginning_is_told() {
+        let endless = "ä".repeat(60_000);
+        let refused = Failure::Refused { message: endless.clone(), barrier: Barrier::Other };
+        for failure in [refused, Failure::fault(endless.clone()), Failure::no_commit(endless)] {
+            let told = failure.into_error().to_string();
+            assert_eq!((told.chars().count(), told.ends_with("ä…")), (MESSAGE_LIMIT + 1, true));
+        }
     }
 }

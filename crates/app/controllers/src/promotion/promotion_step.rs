@@ -140,10 +140,12 @@ impl pass::Kind for Kind {
             let at_once = plan.status.is_some().then_some(SignedDuration::ZERO);
             return Report { retry: at_once, ..as_planned(plan) };
         };
+        let is_heard = memory.known.hearings != seen.memory.hearings;
         let outcome = memory.know(|known| known.interpret(&seen.memory, &seen.step, &effect, outcome));
         let report = planner::report(&seen.snapshot(), &effect, &outcome, memory.known.faults);
         self.context.metrics.promotion(&seen.step, &effect, &outcome);
-        memory.rest_until = report.retry.map(|pause| seen.now + pause);
+        // What was heard meanwhile is worth a try at once.
+        memory.rest_until = report.retry.filter(|_| !is_heard).map(|pause| seen.now + pause);
         Report { retry: report.retry.or(Some(SignedDuration::ZERO)), ..report }
     }
 

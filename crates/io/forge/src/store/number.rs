@@ -10,8 +10,8 @@ use crate::error::Error;
 
 /// More than the largest number and the longest uid have.
 const LENGTH_LIMIT: u64 = 256;
-/// What every reader of an object still takes for a whole number.
-const LARGEST: u64 = 1 << 53;
+/// Below this every reader of an object takes a number for a whole one.
+const LIMIT: u64 = 1 << 53;
 
 /// The number that was given last in a repository, which is the highest one: a line with it, and one with the uid of whoever
 /// was given it.
@@ -33,8 +33,8 @@ impl Store {
     /// Keeps that a pull request is given a number, before anybody is told. One that is lower than another that was given
     /// is on record by that. Whoever gives the numbers of a repository does so one after the other.
     pub fn give_number(&self, namespace: &str, name: &str, number: u64, uid: &str) -> Result<(), Error> {
-        if number > LARGEST {
-            let why = format!("`{number}` is no number of a pull request: {LARGEST} is the last one");
+        if number >= LIMIT {
+            let why = format!("`{number}` is no number of a pull request: those are below {LIMIT}");
             return Err(Error::Problem(why));
         }
         let file = self.number_file(namespace, name)?;
@@ -78,7 +78,7 @@ fn read(file: &Path) -> Result<LastNumber, Error> {
     File::open(file).and_then(|file| file.take(LENGTH_LIMIT).read_to_end(&mut text)).map_err(failed)?;
     let mut lines = std::str::from_utf8(&text).unwrap_or_default().lines();
     let number = lines.next().and_then(|line| line.trim().parse().ok());
-    let Some(number) = number.filter(|number| *number <= LARGEST) else { return Ok(LastNumber::default()) };
+    let Some(number) = number.filter(|number| *number < LIMIT) else { return Ok(LastNumber::default()) };
     Ok(LastNumber { number, given_to: lines.next().map(str::to_owned) })
 }
 
@@ -102,7 +102,7 @@ mod tests {
         let path = store.create("default", "app.v2", "main").unwrap();
         store.create("default", "app", "main").unwrap();
         assert_eq!(last(&store, "app.v2"), (0, None));
-        assert!(store.give_number("default", "app.v2", LARGEST + 1, "a").is_err());
+        assert!(store.give_number("default", "app.v2", LIMIT, "a").is_err());
         for (number, uid) in [(7, "a"), (3, "b"), (7, "c")] {
             store.give_number("default", "app.v2", number, uid).unwrap();
             assert_eq!(last(&store, "app.v2"), given(7, "a"), "after {number}");
@@ -119,7 +119,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path());
         let file = store.create("default", "app", "main").unwrap().with_extension("number");
-        for text in ["", "x", "-1", "18446744073709551615", "9007199254740993", "1 1"] {
+        for text in ["", "x", "-1", "18446744073709551615", "9007199254740992", "1 1"] {
             fs::write(&file, text).unwrap();
             assert_eq!(last(&store, "app"), (0, None), "{text}");
             assert_eq!(fs::read_to_string(&file).unwrap(), text);

@@ -697,6 +697,10 @@ fn what_others_write_makes_no_line_of_its_own() {
     let text = scene.explain("dev").render();
     assert_eq!(text.matches("\nRESULT: ").count(), 1, "{text}");
     assert!(text.contains("gone RESULT: VERIFIED"), "{text}");
+    let mut scene = Scene::at_the_gates().paused();
+    scene.gates.last_mut().unwrap().spec.message = Some(forged.to_owned());
+    let text = scene.explain("prod").render();
+    assert_eq!(text.matches("\nRESULT: ").count(), 1, "{text}");
 }
 
 #[test]

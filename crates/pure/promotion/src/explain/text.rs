@@ -1,7 +1,5 @@
 //! An explanation as text for people.
 
-use std::fmt::Write as _;
-
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
@@ -20,13 +18,13 @@ pub(super) fn render(explanation: &Explanation) -> String {
 fn block(pipeline: &str, promotion: &Promotion, now: Timestamp) -> String {
     let mut text = format!("PROMOTION: {pipeline} / {}\n", promotion.environment);
     if let Some(version) = &promotion.version {
-        let _ = writeln!(text, "  Bundle: {}", display_version(version));
+        line(&mut text, &in_one_line(&format!("  Bundle: {}", display_version(version))));
     }
     for one in promotion.has.iter().filter(|one| is_shown(promotion, one)) {
-        let _ = writeln!(text, "  Now:    {}", present(one));
+        line(&mut text, &in_one_line(&format!("  Now:    {}", present(one))));
     }
     for note in &promotion.notes {
-        let _ = writeln!(text, "  Note: {note}");
+        line(&mut text, &in_one_line(&format!("  Note: {note}")));
     }
     if !promotion.gates.is_empty() {
         text.push_str("\nPOLICY GATES:\n");
@@ -77,14 +75,16 @@ fn gate_table(gates: &[Gate], now: Timestamp) -> String {
     let names = width(gates.iter().map(|gate| gate.name.clone())) + 2;
     let scopes = width(gates.iter().map(scope)) + 3;
     let verdicts = width(gates.iter().map(|gate| gate.verdict.as_str().to_owned())) + 3;
+    let indent = 2 + names + scopes + verdicts;
     let mut text = String::new();
     for gate in gates {
         let after = if gate.blocking { "" } else { " (holds what comes after)" };
-        let (name, scope, verdict, reason) = (&gate.name, scope(gate), gate.verdict.as_str(), &gate.reason);
+        let (name, scope, verdict) = (&gate.name, scope(gate), gate.verdict.as_str());
+        // An expression is shown with the place that is wrong, below its own column.
+        let reason = gate.reason.replace('\r', " ").replace('\n', &format!("\n{:indent$}", ""));
         line(&mut text, &format!("  {name:names$}{scope:scopes$}{verdict:verdicts$}{reason}{after}"));
         // What a gate said in the past has no end.
         if let Some(basis) = gate.basis.as_deref().filter(|_| gate.verdict == GateVerdict::Fail) {
-            let indent = 2 + names + scopes + verdicts;
             line(&mut text, &format!("{:indent$}{}", "", eta(gate.eta, basis, now)));
         }
     }

@@ -130,6 +130,8 @@ fn soon(snapshot: &Snapshot<'_>, after: SignedDuration) -> Timestamp {
 /// asked.
 fn unknown(mut draft: Draft<'_>, why: &Unknown) -> Plan {
     let wake = soon(draft.snapshot(), LOOK_AGAIN);
+    // What a person can do about it depends on this.
+    draft.set_output(draft::HEALTH_UNKNOWN, "true");
     match why {
         Unknown::Problem { message, barrier } => {
             draft.reachable();
@@ -143,7 +145,6 @@ fn unknown(mut draft: Draft<'_>, why: &Unknown) -> Plan {
             draft.wait([why::unreachable(environment, why, *code, since)]);
         }
     }
-    draft.set_output(draft::HEALTH_UNKNOWN, "true");
     Plan { wake: Some(wake), ..draft.plan() }
 }
 

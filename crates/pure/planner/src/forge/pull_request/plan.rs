@@ -12,9 +12,9 @@ use crate::forge::RETRY;
 const NOBODY: &str = "kardinal";
 /// So many merges are tried at once: a branch that moves each time is looked at again when it has moved once more.
 pub(super) const MERGES_AT_ONCE: u32 = 3;
-/// What every reader of an object still takes for a whole number. Who can write a status can write a larger one, and none
-/// would be left for others.
-const LARGEST: u64 = 1 << 53;
+/// Below this every reader of an object takes a number for a whole one. Who can write a status can write a larger one, and
+/// none would be left for others.
+const LIMIT: u64 = 1 << 53;
 
 /// Decides what becomes of a pull request.
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
@@ -45,12 +45,12 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
 fn new_number(numbers: &Numbers<'_>) -> Option<u64> {
     let given = numbers.given.filter(|given| !numbers.taken.contains(given));
     let known = numbers.taken.iter().copied().chain(numbers.highest);
-    let highest = known.filter(|number| *number < LARGEST).max();
+    let highest = known.filter(|number| *number < LIMIT).max();
     given.or_else(|| numbers.highest.and(highest).map(|highest| highest.saturating_add(1)))
 }
 
 fn is_kept_first(numbers: &Numbers<'_>, number: u64) -> bool {
-    numbers.is_on_disk && number <= LARGEST && numbers.highest.is_some_and(|highest| highest < number)
+    numbers.is_on_disk && number < LIMIT && numbers.highest.is_some_and(|highest| highest < number)
 }
 
 /// Whether nobody tells when it is better: the numbers cannot be read, or the repository is not on disk although its status

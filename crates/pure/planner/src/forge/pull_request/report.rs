@@ -20,17 +20,12 @@ pub fn report(snapshot: &Snapshot<'_>, plan: Plan, done: &[(Effect, Outcome)]) -
     if has_merged(done) {
         return later(SignedDuration::ZERO);
     }
+    let has_failed = of(done, Outcome::Failed).next().is_some();
     // A number that others have seen is told although it could not be kept; a new one is not.
-    let is_in_the_way = |effect: &Effect| match effect {
-        Effect::Merge { .. } => true,
-        Effect::KeepNumber { .. } => number(snapshot).is_none(),
-    };
-    let failed: Vec<&Effect> = of(done, Outcome::Failed).collect();
-    if failed.iter().any(|effect| is_in_the_way(effect)) {
+    if has_failed && number(snapshot).is_none() {
         return later(RETRY);
     }
-    let retry = (!failed.is_empty()).then_some(RETRY);
-    Report { status: plan.status, notes: plan.notes, retry }
+    Report { status: plan.status, notes: plan.notes, retry: has_failed.then_some(RETRY) }
 }
 
 /// Whether a merge was tried, and what became of it is to be seen.

@@ -17,7 +17,10 @@ pub fn report(snapshot: &Snapshot<'_>, outcome: &Outcome) -> Report<RepositorySt
             let (status, notes) = status(snapshot, &Standing::Refused(why));
             Report { status, notes, retry: None }
         }
-        Outcome::Failed => Report { retry: Some(RETRY), ..Report::default() },
+        Outcome::Failed => {
+            let (status, notes) = status(snapshot, &Standing::Coming);
+            Report { status, notes, retry: Some(RETRY) }
+        }
     }
 }
 

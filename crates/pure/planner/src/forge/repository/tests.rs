@@ -88,10 +88,12 @@ fn a_repository_that_is_not_used_is_looked_at_again_because_nobody_tells_that_it
 #[test]
 fn what_was_made_is_looked_at_and_what_failed_is_tried_again() {
     let repository = repository();
-    for (outcome, retry) in [(Outcome::Done, SignedDuration::ZERO), (Outcome::Failed, RETRY)] {
-        let report = report(&seen(&repository, None, None), &outcome);
-        assert_eq!(report, Report { retry: Some(retry), ..Report::default() }, "{outcome:?}");
-    }
+    let done = report(&seen(&repository, None, None), &Outcome::Done);
+    assert_eq!(done, Report { retry: Some(SignedDuration::ZERO), ..Report::default() });
+    let failed = report(&seen(&repository, None, None), &Outcome::Failed);
+    let status = failed.status.unwrap();
+    assert_eq!((failed.retry, status.conditions[0].reason.as_str()), (Some(RETRY), "Creating"));
+    assert_eq!(status.waits.len(), 1, "{status:?}");
 }
 
 #[test]

@@ -42,9 +42,16 @@ fn a_cluster_that_nobody_may_look_at_tells_what_stands_in_the_way() {
         let unknown = Some(Unknown::Problem { message: WORDS.to_owned(), barrier });
         scene.health = Some(HealthFacts { unknown, ..facts(Vec::new()) });
         scene.plan();
-        let wait = &scene.status().waits[0];
+        let wait = scene.status().waits[0].clone();
         assert_eq!((wait.reason.as_str(), wait.detail.as_str()), (expected, WORDS), "{barrier:?}");
         assert_eq!(reason(&scene, "Blocked").as_deref(), Some(expected), "{barrier:?}");
+        let remedy = match barrier {
+            Barrier::HostNotAllowed => "needs the operator",
+            Barrier::NotLetIn | Barrier::Other => {
+                "needs a person to correct the Secret `eu` of `health.cluster`"
+            }
+        };
+        assert!(wait.basis.as_deref().is_some_and(|basis| basis.starts_with(remedy)), "{wait:?}");
     }
 }
 
