@@ -100,6 +100,7 @@ impl pass::Kind for Kind {
 
     const NAME: &'static str = "Graph";
     const MANAGER: &'static str = MANAGER;
+    const TAKES_TURNS: bool = true;
 
     fn rests_until(&self, memory: &mut Memory, now: Timestamp) -> Option<Timestamp> {
         memory.damping.rests_until(now)

@@ -86,6 +86,7 @@ impl pass::Kind for Kind {
 
     const NAME: &'static str = "PullRequest";
     const MANAGER: &'static str = MANAGER;
+    const TAKES_TURNS: bool = true;
 
     async fn turn(&self, key: &Key, remembered: &Remembered<Memory>) -> Turn {
         let issuer = observe::repository(&self.context, key).map(|repository| self.issuers.of(repository));

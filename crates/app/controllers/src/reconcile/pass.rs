@@ -50,6 +50,9 @@ pub(crate) trait Kind: Hearer {
         None
     }
 
+    /// Whether passes take turns, besides the places of their namespace.
+    const TAKES_TURNS: bool = false;
+
     /// Waits until a pass may begin that would keep others waiting. The object may be another one when it begins.
     fn turn(&self, _: &Key, _: &Remembered<Self::Memory>) -> impl Future<Output = Turn> + Send {
         std::future::ready(None)
@@ -191,8 +194,9 @@ impl<K: Kind> Controller<K> {
     }
 
     async fn sentence(&self, key: &Key, remembered: &Remembered<K::Memory>) -> Result<Next, Next> {
-        let (mut seen, mut plan) = self.decide(key, remembered).await?;
-        let done = self.carry_out(&seen, std::mem::take(&mut plan.stages)).await;
+        // Many passes wait for other machines at the same time: each has only the room of the word that it is at.
+        let (mut seen, mut plan) = Box::pin(self.decide(key, remembered)).await?;
+        let done = Box::pin(self.carry_out(&seen, std::mem::take(&mut plan.stages))).await;
         let wake = plan.wake;
         let is_gone = K::is_gone(&done);
         let report = self.kind.report(&mut seen, plan, done, &mut lock(remembered));
@@ -202,7 +206,7 @@ impl<K: Kind> Controller<K> {
             Some(pause) => Next::At(now.saturating_add(pause).unwrap_or(Timestamp::MAX)),
             None => Next::at(wake),
         };
-        self.tell(key, &seen, &report).await.map_err(|later| K::unwritten(later, again, now))?;
+        Box::pin(self.tell(key, &seen, &report)).await.map_err(|later| K::unwritten(later, again, now))?;
         if is_gone {
             return Ok(Next::Never);
         }
@@ -296,6 +300,9 @@ impl<K: Kind> driver::Controller for Controller<K> {
     }
 
     async fn turn(&self, key: &Key) -> Turn {
+        if !K::TAKES_TURNS {
+            return None;
+        }
         self.kind.turn(key, &self.memories.of_object(key, &self.uid(key))).await
     }
 

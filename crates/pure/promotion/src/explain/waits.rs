@@ -256,5 +256,6 @@ fn controller(view: &PromotionView<'_>) -> Wait {
             (None, Some(_)) => "the step is about to be created".to_owned(),
             (None, None) => "no controller has looked at the Bundle yet".to_owned(),
         });
-    step::next(detail)
+    // Every status says it for a moment on its way: there it is left out.
+    step::next(detail).basis("kardinal does it next; `kardinal doctor` tells whether it runs")
 }

@@ -242,9 +242,7 @@ pub(crate) fn away(shard: &str, since: impl Into<String>) -> Wait {
 
 /// What kardinal itself does next.
 pub fn next(detail: impl Into<String>) -> Wait {
-    Wait::new(WaitOn::Controller, reason::NEXT, Subject::new("kardinal"), Who::Kardinal)
-        .detail(detail)
-        .basis("kardinal does it next; `kardinal doctor` tells whether it runs")
+    Wait::new(WaitOn::Controller, reason::NEXT, Subject::new("kardinal"), Who::Kardinal).detail(detail)
 }
 
 /// What is waited for in one line: the message of a status. What holds a pull request is said with it.
